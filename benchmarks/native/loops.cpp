@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "by_hand.hpp"
 #include "engine_functions.hpp"
 
 namespace nb = nanobind;
@@ -331,4 +332,5 @@ NB_MODULE(_loops, module) {
              nb::arg("count"));
   module.def("time_starts", &time_starts, nb::arg("engine"), nb::arg("source"), nb::arg("target"),
              nb::arg("device"), nb::arg("count"));
+  bind_by_hand(module);
 }

@@ -21,3 +21,8 @@ def time_gpu_copies(
 def time_starts(
     engine: _core.EngineCore, source: Any, target: Any, device: int, count: int
 ) -> tuple[float, float]: ...
+
+Four = tuple[int, int, int, int]
+Part = tuple[int, int, Four, Four, Any]
+
+def time_by_hand(parts: list[Part], packed: int, unpacks: bool, count: int) -> float: ...

@@ -35,6 +35,7 @@ from . import (
     network,
     remote,
 )
+from .ddtbench import ddtbench
 from .gpu_faces import gpu_faces
 from .gpu_shapes import gpu_peer_shapes, gpu_shapes
 from .harness import Bench, MismatchError, Report, SkippedError
@@ -65,6 +66,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "peer-death": ("from the kill of a process to the error in its peer", peer_death),
     "pieces": ("8 MiB as 16,384 pieces to another process, beside NIXL", remote.pieces),
     "lists": ("64 MiB in scattered pieces, within a process and to another one", lists.lists),
+    "ddtbench": ("DDTBench: messages of applications packed and unpacked, beside MPI", ddtbench),
     "file": ("files read and written, in the same layout or transposed", disk.file),
     "three-hops": ("file to host to another process to its file", disk.three_hops),
     "small": ("4 KiB in a process, 8 B to another one", latency.small),

@@ -36,9 +36,10 @@ def memcpy_run(source: Bytes, target: Bytes) -> Callable[[], float]:
     call = ctypes.CDLL(None).memcpy
     call.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
     call.restype = ctypes.c_void_p
+    arrays = source, target  # the addresses alone do not keep them
     to, of, count = target.ctypes.data, source.ctypes.data, source.nbytes
 
-    def run() -> float:
+    def run(_: object = arrays) -> float:
         begin = time.perf_counter()
         call(to, of, count)
         return time.perf_counter() - begin

@@ -16,10 +16,8 @@ constexpr std::size_t nests_most = 64;
 /// Bytes that the inner caches hold of what a list names.
 constexpr std::int64_t near_bytes_max = 1 << 20;
 
-/// Bytes of the run that one entry names, if the list names runs.
-std::int64_t run_bytes(const IndexedNest& list, const IndexedEntry& entry) {
-  return list.nest.element_bytes * entry.count;
-}
+/// Most elements for each entry of a list of runs that are a few elements long.
+constexpr std::int64_t elements_each_max = 2;
 
 /// The offsets of one side of a list.
 struct Offsets {
@@ -28,54 +26,57 @@ struct Offsets {
   bool dense = true;
 };
 
-template <typename Offset>
-Offsets offsets_of(std::span<const IndexedEntry> entries, std::int64_t bytes,
-                   const Offset& offset) {
-  Offsets found{offset(entries[0]), 0, true};
-  std::int64_t high = found.begin;
-  std::int64_t next = found.begin;
-  for (const IndexedEntry& entry : entries) {
-    const std::int64_t at = offset(entry);
-    found.dense = found.dense && at == next;
-    next = at + bytes;
-    high = std::max(high, at);
-    found.begin = std::min(found.begin, at);
+/// Calls `visit` with the offsets of each element of a list whose nest is one.
+template <typename Visit>
+void each_element(const IndexedNest& list, const Visit& visit) {
+  for (const IndexedEntry& entry : list.entries) {
+    for (std::int64_t k = 0; k < entry.count; ++k) {
+      visit(entry.source_offset + k * list.source_step, entry.target_offset + k * list.target_step);
+    }
   }
-  found.span = high + bytes - found.begin;
-  return found;
+}
+
+/// Adds an element's offset to those of its side.
+void widen(Offsets& side, std::int64_t offset, std::int64_t bytes, bool first, std::int64_t& next) {
+  side.dense = first || (side.dense && offset == next);
+  next = offset + bytes;
+  const std::int64_t end = first ? next : std::max(side.begin + side.span, next);
+  side.begin = first ? offset : std::min(side.begin, offset);
+  side.span = end - side.begin;
 }
 
 }  // namespace
 
 bool HostProgram::compile(const IndexedNest& list, ShortRuns& runs) {
-  if (list.nest.rank != 0 || list.entries.size() < 2) return false;
-  const std::int64_t bytes = run_bytes(list, list.entries[0]);
-  if (bytes > short_run_bytes_max) return false;
-  const bool even =
-      std::all_of(list.entries.begin(), list.entries.end(), [&](const IndexedEntry& entry) {
-        return run_bytes(list, entry) == bytes && (entry.count == 1 || list.moves_touch());
-      });
-  if (!even) return false;
-  const auto source = [](const IndexedEntry& entry) { return entry.source_offset; };
-  const auto target = [](const IndexedEntry& entry) { return entry.target_offset; };
-  const Offsets from = offsets_of(list.entries, bytes, source);
-  const Offsets to = offsets_of(list.entries, bytes, target);
+  const std::int64_t bytes = list.nest.element_bytes;
+  const auto entries = static_cast<std::int64_t>(list.entries.size());
+  if (list.nest.rank != 0 || entries < 2 || bytes > short_run_bytes_max) return false;
+  if (list.moves() > elements_each_max * entries) return false;
+  Offsets from;
+  Offsets to;
+  bool first = true;
+  std::int64_t next_source = 0;
+  std::int64_t next_target = 0;
+  each_element(list, [&](std::int64_t source, std::int64_t target) {
+    widen(from, source, bytes, first, next_source);
+    widen(to, target, bytes, first, next_target);
+    first = false;
+  });
   constexpr std::int64_t span_max = std::numeric_limits<std::uint32_t>::max();
   if (std::max(from.span, to.span) > span_max) return false;
   runs.bytes = bytes;
-  runs.count = list.entries.size();
+  runs.count = static_cast<std::size_t>(list.moves());
   runs.source_begin = list.nest.source_offset + from.begin;
   runs.target_begin = list.nest.target_offset + to.begin;
   runs.far = std::max(from.dense ? 0 : from.span, to.dense ? 0 : to.span) > near_bytes_max;
-  for (const IndexedEntry& entry : list.entries) {
-    // One side at least keeps its list, which the kernel needs.
-    if (!from.dense || to.dense) {
-      runs.sources.push_back(static_cast<std::uint32_t>(entry.source_offset - from.begin));
-    }
-    if (!to.dense) {
-      runs.targets.push_back(static_cast<std::uint32_t>(entry.target_offset - to.begin));
-    }
-  }
+  // One side at least keeps its list, which the kernel needs.
+  const bool keeps_sources = !from.dense || to.dense;
+  if (keeps_sources) runs.sources.reserve(runs.count);
+  if (!to.dense) runs.targets.reserve(runs.count);
+  each_element(list, [&](std::int64_t source, std::int64_t target) {
+    if (keeps_sources) runs.sources.push_back(static_cast<std::uint32_t>(source - from.begin));
+    if (!to.dense) runs.targets.push_back(static_cast<std::uint32_t>(target - to.begin));
+  });
   return true;
 }
 

@@ -1,0 +1,384 @@
+"""DDTBench: what scientific codes send, packed and unpacked on the host.
+
+The patterns and sizes are those of Schneider, Gerstenberger and Hoefler (EuroMPI'12, with the
+corrections of their public code): faces of grids, sub-boxes, scattered points. Each is packed by a
+prepared copy of the engine, by loops written by hand, and by the MPI library that mpi4py loads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tranship import types
+from tranship.engine import Engine
+from tranship.types import Datatype, packed_places
+
+from ._loops import time_by_hand
+from .harness import Array, Bench, Bytes, Variant, spoil
+from .host import memcpy_run
+
+__all__ = ["ddtbench"]
+
+SEED = 3
+TURN_SECONDS = 2e-3
+"""Time of a repetition, which is many packs in a row."""
+WRF_Y = ((32, 52, 23, 3), (27, 41, 19, 3), (24, 34, 16, 3), (22, 30, 14, 3), (19, 24, 11, 3))
+WRF_X = ((32, 52, 3, 44), (24, 34, 3, 26), (19, 24, 3, 16))
+NO_PLACES = np.zeros(0, np.int32)
+Four = tuple[int, int, int, int]
+
+
+@dataclass
+class Part:
+    """One array of a message, and which of its elements are sent.
+
+    Attributes:
+        array: the array.
+        type: the same elements as a type; built as the application builds it.
+        box: extents and strides, in elements, innermost first; for loops by hand.
+        places: blocks of `length` elements, for lists.
+        length: elements of a block.
+        sub_box: sizes, subsizes and starts, if the type is a subarray.
+    """
+
+    array: Array
+    type: Datatype
+    box: tuple[Four, Four] = ((1, 1, 1, 1), (1, 1, 1, 1))
+    begin: int = 0
+    places: Array = field(default_factory=lambda: NO_PLACES)
+    length: int = 1
+    sub_box: tuple[tuple[int, ...], ...] = ()
+
+    def elements(self) -> Array:
+        """Returns the indices of the elements, in their order, counted in the flat array."""
+        if self.places.size:
+            wide = self.places.astype(np.int64)[:, None] * self.length + np.arange(self.length)
+            return wide.reshape(-1)
+        extents, strides = self.box
+        index = np.zeros(1, np.int64)
+        for extent, stride in zip(extents, strides, strict=True):
+            index = (np.arange(extent)[:, None] * stride + index).reshape(-1)
+        return index + self.begin
+
+    def by_hand(self) -> tuple[int, int, Four, Four, Array]:
+        """Returns the part as the loops written by hand take it."""
+        size = self.array.dtype.itemsize
+        address = self.array.ctypes.data + self.begin * size
+        extents, strides = self.box
+        if self.places.size:
+            extents = (self.length, 1, 1, 1)
+        return address, size, extents, strides, self.places
+
+
+def four(*numbers: int) -> Four:
+    """Returns four numbers, filled up with 1."""
+    a, b, c, d = (*numbers, 1, 1, 1, 1)[:4]
+    return a, b, c, d
+
+
+def blank(count: int, dtype: str) -> Array:
+    """Returns an array of random numbers."""
+    values = np.random.default_rng(SEED).random(count)
+    return values.astype(dtype)
+
+
+def sub_box(sizes: tuple[int, ...], subsizes: tuple[int, ...], starts: tuple[int, ...]) -> Part:
+    """Returns a box of an array of float32; the first dimension is the fastest."""
+    strides = [math.prod(sizes[:k]) for k in range(len(sizes))]
+    begin = sum(s * t for s, t in zip(starts, strides, strict=True))
+    type = types.subarray(sizes, subsizes, starts, "f4", order="F")
+    box = (four(*subsizes), four(*strides))
+    array = blank(math.prod(sizes), "f4")
+    return Part(array, type, box, begin, sub_box=(sizes, subsizes, starts))
+
+
+def wrf(d1: int, d3: int, s1: int, s3: int) -> list[Part]:
+    """Returns the nine arrays of a weather model's face."""
+    flat = [sub_box((d1, d3), (s1, s3), (0, 0)) for _ in range(4)]
+    deep = [sub_box((d1, 65, d3), (s1, 65, s3), (0, 0, 0)) for _ in range(3)]
+    slab = [sub_box((d1, 65, d3, 2), (s1, 65, s3, 1), (0, 0, 0, 1)) for _ in range(2)]
+    return flat + deep + slab
+
+
+def milc(x: int, y: int, z: int, t: int) -> list[Part]:
+    """Returns a slice in z of a lattice of 6 floats."""
+    inner = types.vector(t, x * y // 2, x * y * z // 2, types.contiguous(6, "f4"))
+    type = types.hvector(2, 1, 12 * x * y * z * t, inner)
+    run, volume = 6 * x * y // 2, 6 * x * y * z
+    box = (four(run, t, 2), four(1, volume // 2, volume * t // 2))
+    return [Part(blank(volume * t, "f4"), type, box)]
+
+
+def nas_lu(n: int, is_y: bool) -> list[Part]:
+    """Returns an edge of a plane of 5 doubles."""
+    if not is_y:
+        box = (four(5 * n), four(1))
+        return [Part(blank(5 * (n + 2) ** 2, "f8"), types.contiguous(5 * n, "f8"), box)]
+    type = types.vector(n, 1, n + 2, types.contiguous(5, "f8"))
+    return [Part(blank(5 * (n + 2) ** 2, "f8"), type, (four(5, n), four(1, 5 * (n + 2))))]
+
+
+def nas_mg(face: str, x: int, y: int, z: int) -> list[Part]:
+    """Returns a face of a grid of doubles."""
+    plane = x * y
+    if face == "x":
+        type = types.hvector(z - 2, 1, 8 * plane, types.vector(y - 2, 1, x, "f8"))
+        box = (four(1, y - 2, z - 2), four(1, x, plane))
+    elif face == "y":
+        type, box = types.vector(z - 2, x - 2, plane, "f8"), (four(x - 2, z - 2), four(1, plane))
+    else:
+        type, box = types.vector(y - 2, x - 2, x, "f8"), (four(x - 2, y - 2), four(1, x))
+    return [Part(blank(plane * z, "f8"), type, box)]
+
+
+def fft(n: int, processes: int = 4) -> list[Part]:
+    """Returns what one process sends to another of a matrix of complex numbers."""
+    share = n // processes
+    type = types.vector(share, share, n, "c16")
+    return [Part(blank(share * n, "c16"), type, (four(share, share), four(1, n)))]
+
+
+def scattered(count: int, of: int, length: int, dtype: str, seed: int = SEED) -> Part:
+    """Returns blocks at random places."""
+    places = np.random.default_rng(seed).permutation(of)[:count].astype(np.int32)
+    type = types.indexed_block(length, places.astype(np.int64) * length, dtype)
+    return Part(blank(of * length, dtype), type, places=places, length=length)
+
+
+def specfem_cm(first: tuple[int, int], second: tuple[int, int]) -> list[Part]:
+    """Returns points of two meshes, three floats each."""
+    return [scattered(*first, 3, "f4"), scattered(*second, 3, "f4", SEED + 1)]
+
+
+def specfem_mt(n: int) -> list[Part]:
+    """Returns every second one of vectors of three floats."""
+    type = types.vector(n, 1, 2, types.contiguous(3, "f4"))
+    return [Part(blank(6 * n, "f4"), type, (four(3, n), four(1, 6)))]
+
+
+def lammps(arrays: int, count: int, of: int) -> list[Part]:
+    """Returns atoms: their positions, and some numbers of each, by one list."""
+    return [scattered(count, of, 3, "f8"), *(scattered(count, of, 1, "f8") for _ in range(arrays))]
+
+
+def cases() -> Iterator[tuple[str, Callable[[], list[Part]]]]:
+    """Yields the cases, each with its largest size first."""
+    for side, sizes in (
+        (
+            "y",
+            ((32, 52, 23, 3), (27, 41, 19, 3), (24, 34, 16, 3), (22, 30, 14, 3), (19, 24, 11, 3)),
+        ),
+        ("x", ((32, 52, 3, 44), (24, 34, 3, 26), (19, 24, 3, 16))),
+    ):
+        for d1, d3, s1, s3 in sizes:
+            yield f"WRF_{side}_sa {d1} {d3}", lambda a=(d1, d3, s1, s3): wrf(*a)
+    for size in ((16, 16, 16, 16), (8, 16, 16, 16), (8, 8, 8, 16), (8, 8, 8, 8)):
+        yield f"MILC_su3_zd {size}", lambda a=size: milc(*a)
+    for name in ("x", "y"):
+        for n in (1020, 408, 162, 102, 64, 33, 12):
+            yield f"NAS_LU_{name} {n}", lambda n=n, name=name: nas_lu(n, name == "y")
+    for face in ("x", "y", "z"):
+        for grid in ((514, 258, 258), (258, 130, 130), (130, 66, 66), (34, 18, 18)):
+            yield f"NAS_MG_{face} {grid}", lambda a=grid, face=face: nas_mg(face, *a)
+    for n in (1536, 1024, 768, 512, 256):
+        yield f"FFT {n}", lambda n=n: fft(n)
+    for count, of in ((3225, 88881), (1897, 38585), (877, 12857), (493, 3697)):
+        yield f"SPECFEM3D_oc {count}", lambda a=(count, of): [scattered(*a, 1, "f4")]
+    for first, second in (
+        ((11797, 834917), (3009, 51153)),
+        ((7125, 396849), (1729, 22477)),
+        ((3801, 152001), (801, 7209)),
+        ((1957, 39929), (245, 1225)),
+    ):
+        yield f"SPECFEM3D_cm {first[0]}", lambda a=(first, second): specfem_cm(*a)
+    for n in (7600, 6400, 6200, 5600):
+        yield f"SPECFEM3D_mt {n}", lambda n=n: specfem_mt(n)
+    for name, arrays, sizes in (
+        ("full", 5, ((3062, 3534), (2243, 2597), (1662, 1907))),
+        ("atomic", 3, ((243, 4084), (145, 2157), (114, 1217))),
+    ):
+        for count, of in sizes:
+            yield f"LAMMPS_{name} {count}", lambda a=(arrays, count, of): lammps(*a)
+
+
+class Mpi:
+    """MPI_Pack and MPI_Unpack of the library that mpi4py loads, called by their addresses."""
+
+    def __init__(self) -> None:
+        from mpi4py import MPI
+
+        self.mpi = MPI
+        maps = Path("/proc/self/maps").read_text().split()
+        path = next(word for word in maps if "/libmpi" in word and ".so" in word)
+        self.library = ctypes.CDLL(path)
+        self.handle = ctypes.c_int if MPI._sizeof(MPI.Datatype) == 4 else ctypes.c_void_p
+        self.name = MPI.Get_library_version().split("\n")[0].strip()
+
+    def message(self, parts: list[Part]) -> Any:
+        """Returns one committed type of all parts, with absolute addresses."""
+        made = [self.build(part) for part in parts]
+        addresses = [part.array.ctypes.data for part in parts]
+        whole = self.mpi.Datatype.Create_struct([1] * len(parts), addresses, made)
+        return whole.Commit()
+
+    def build(self, part: Part) -> Any:
+        """Returns the type of one part, built by the same constructors as ours."""
+        return mpi_type(self.mpi, part)
+
+    def call(self, whole: Any, packed: Bytes, unpacks: bool) -> Callable[[], None]:
+        """Returns a call that packs or unpacks the message."""
+        handle = self.handle(self.mpi._handleof(whole))
+        communicator = self.handle(self.mpi._handleof(self.mpi.COMM_SELF))
+        position, size = ctypes.c_int(0), ctypes.c_int(packed.nbytes)
+        buffer, bottom, one = (
+            ctypes.c_void_p(packed.ctypes.data),
+            ctypes.c_void_p(0),
+            ctypes.c_int(1),
+        )
+        place = ctypes.byref(position)
+        pack, unpack = self.library.MPI_Pack, self.library.MPI_Unpack
+
+        def run_pack() -> None:
+            position.value = 0
+            pack(bottom, one, handle, buffer, size, place, communicator)
+
+        def run_unpack() -> None:
+            position.value = 0
+            unpack(buffer, size, place, bottom, one, handle, communicator)
+
+        return run_unpack if unpacks else run_pack
+
+
+def mpi_type(mpi: Any, part: Part) -> Any:
+    """Returns the elements of a part as an MPI type: a list of blocks, or nested vectors."""
+    base = {4: mpi.FLOAT, 8: mpi.DOUBLE, 16: mpi.C_DOUBLE_COMPLEX}[part.array.dtype.itemsize]
+    size = part.array.dtype.itemsize
+    if part.places.size:
+        places = part.places * part.length
+        return base.Create_indexed_block(part.length, places)
+    extents, strides = part.box
+    if part.sub_box:
+        return base.Create_subarray(*part.sub_box, order=mpi.ORDER_F)
+    made = base.Create_contiguous(extents[0]) if extents[0] > 1 else base
+    for extent, stride in zip(extents[1:], strides[1:], strict=True):
+        if extent > 1:
+            made = made.Create_hvector(extent, 1, stride * size)
+    return made
+
+
+def in_turns(call: Callable[[], object]) -> Callable[[], float]:
+    """Returns a function that times one call, as the mean of many in a row."""
+    begin = time.perf_counter()
+    call()
+    call()
+    turns = max(int(2 * TURN_SECONDS / max(time.perf_counter() - begin, 1e-7)), 1)
+
+    def seconds() -> float:
+        begin = time.perf_counter()
+        for _ in range(turns):
+            call()
+        return (time.perf_counter() - begin) / turns
+
+    return seconds
+
+
+class Message:
+    """The arrays of one case, their packed elements, and the ways to pack and unpack them."""
+
+    def __init__(self, engine: Engine, mpi: Mpi | None, parts: list[Part]) -> None:
+        self.engine = engine
+        self.mpi = mpi
+        self.parts = parts
+        self.elements = [part.elements() for part in parts]
+        self.wanted = self.content()
+        self.packed = np.zeros(self.wanted.nbytes, np.uint8)
+        self.hand = [part.by_hand() for part in parts]
+
+    def content(self) -> Bytes:
+        """Returns the elements of all arrays, packed by NumPy."""
+        pairs = zip(self.parts, self.elements, strict=True)
+        return np.concatenate([part.array[index].view(np.uint8) for part, index in pairs])
+
+    def prepare(self, unpacks: bool) -> None:
+        """Clears what is written."""
+        if not unpacks:
+            return spoil(self.packed)
+        self.packed[:] = self.wanted
+        for part, index in zip(self.parts, self.elements, strict=True):
+            part.array[index] = 0
+        return None
+
+    def check(self, unpacks: bool) -> bool:
+        """Returns whether all bytes arrived."""
+        return bool(((self.content() if unpacks else self.packed) == self.wanted).all())
+
+    def ours(self, unpacks: bool) -> Callable[[], None]:
+        """Returns a prepared copy of the engine, started and waited for."""
+        kinds = [part.type for part in self.parts]
+        ends = [(part.array, self.packed) for part in self.parts]
+        pair_types = list(zip(kinds, packed_places(kinds), strict=True))
+        if unpacks:
+            ends = [(packed, array) for array, packed in ends]
+            pair_types = [(place, kind) for kind, place in pair_types]
+        ready = self.engine.prepare_all(ends, types=pair_types)
+        return lambda: ready.start().wait()
+
+    def by_hand(self, unpacks: bool) -> Callable[[], float]:
+        """Returns loops written by hand."""
+        packed = self.packed.ctypes.data
+        once = time_by_hand(self.hand, packed, unpacks, 2)
+        turns = max(int(TURN_SECONDS / max(once, 1e-7)), 1)
+        return lambda: time_by_hand(self.hand, packed, unpacks, turns)
+
+    def variants(self, unpacks: bool) -> Iterator[Variant]:
+        """Yields all ways to pack, or to unpack."""
+
+        def check() -> bool:
+            return self.check(unpacks)
+
+        def prepare() -> None:
+            self.prepare(unpacks)
+
+        prepare()
+        timed: dict[str, Any] = {"timed": "python"}
+        yield Variant("tranship", in_turns(self.ours(unpacks)), check, prepare, timed)
+        yield Variant("by hand", self.by_hand(unpacks), check, prepare, {"timed": "c++"})
+        if self.mpi is not None:
+            call = self.mpi.call(self.mpi.message(self.parts), self.packed, unpacks)
+            timed = {**timed, "library": self.mpi.name}
+            yield Variant("mpi", in_turns(call), check, prepare, timed)
+        copy = np.empty_like(self.packed)
+        yield Variant("memcpy", memcpy_run(self.packed, copy), lambda: True, lambda: None)
+
+
+def ddtbench(bench: Bench) -> None:
+    """Measures every case of DDTBench; in small size, the smallest of each."""
+    try:
+        mpi = Mpi()
+    except (ImportError, RuntimeError, OSError, StopIteration) as error:
+        bench.say(f"without an MPI library: {error}")
+        mpi = None
+    all_cases = list(cases())
+    if not bench.full:
+        smallest = {name.split()[0]: (name, make) for name, make in all_cases}
+        all_cases = list(smallest.values())
+    with Engine() as engine:
+        for name, make in all_cases:
+            message = Message(engine, mpi, make())
+            for unpacks in (False, True):
+                bench.measure(
+                    f"{name}, {'unpack' if unpacks else 'pack'}",
+                    message.variants(unpacks),
+                    message.wanted.nbytes,
+                    repetitions=bench.pick(9, 1),
+                    cold=False,
+                    baseline="by hand",
+                )
