@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ TURN_SECONDS = 2e-3
 """Time of a repetition, which is many packs in a row."""
 WRF_Y = ((32, 52, 23, 3), (27, 41, 19, 3), (24, 34, 16, 3), (22, 30, 14, 3), (19, 24, 11, 3))
 WRF_X = ((32, 52, 3, 44), (24, 34, 3, 26), (19, 24, 3, 16))
+SPECFEM_CM = (
+    ((11797, 834917), (3009, 51153)),
+    ((7125, 396849), (1729, 22477)),
+    ((3801, 152001), (801, 7209)),
+    ((1957, 39929), (245, 1225)),
+)
 NO_PLACES = np.zeros(0, np.int32)
 Four = tuple[int, int, int, int]
 
@@ -169,44 +176,40 @@ def lammps(arrays: int, count: int, of: int) -> list[Part]:
     return [scattered(count, of, 3, "f8"), *(scattered(count, of, 1, "f8") for _ in range(arrays))]
 
 
-def cases() -> Iterator[tuple[str, Callable[[], list[Part]]]]:
+def one_list(count: int, of: int) -> list[Part]:
+    """Returns single floats at random places."""
+    return [scattered(count, of, 1, "f4")]
+
+
+Make = Callable[[], list[Part]]
+
+
+def cases() -> Iterator[tuple[str, Make]]:
     """Yields the cases, each with its largest size first."""
-    for side, sizes in (
-        (
-            "y",
-            ((32, 52, 23, 3), (27, 41, 19, 3), (24, 34, 16, 3), (22, 30, 14, 3), (19, 24, 11, 3)),
-        ),
-        ("x", ((32, 52, 3, 44), (24, 34, 3, 26), (19, 24, 3, 16))),
-    ):
-        for d1, d3, s1, s3 in sizes:
-            yield f"WRF_{side}_sa {d1} {d3}", lambda a=(d1, d3, s1, s3): wrf(*a)
-    for size in ((16, 16, 16, 16), (8, 16, 16, 16), (8, 8, 8, 16), (8, 8, 8, 8)):
-        yield f"MILC_su3_zd {size}", lambda a=size: milc(*a)
-    for name in ("x", "y"):
+    for size in WRF_Y:
+        yield f"WRF_y_sa {size[0]} {size[1]}", partial(wrf, *size)
+    for size in WRF_X:
+        yield f"WRF_x_sa {size[0]} {size[1]}", partial(wrf, *size)
+    for lattice in ((16, 16, 16, 16), (8, 16, 16, 16), (8, 8, 8, 16), (8, 8, 8, 8)):
+        yield f"MILC_su3_zd {lattice}", partial(milc, *lattice)
+    for edge in ("x", "y"):
         for n in (1020, 408, 162, 102, 64, 33, 12):
-            yield f"NAS_LU_{name} {n}", lambda n=n, name=name: nas_lu(n, name == "y")
+            yield f"NAS_LU_{edge} {n}", partial(nas_lu, n, edge == "y")
     for face in ("x", "y", "z"):
         for grid in ((514, 258, 258), (258, 130, 130), (130, 66, 66), (34, 18, 18)):
-            yield f"NAS_MG_{face} {grid}", lambda a=grid, face=face: nas_mg(face, *a)
+            yield f"NAS_MG_{face} {grid}", partial(nas_mg, face, *grid)
     for n in (1536, 1024, 768, 512, 256):
-        yield f"FFT {n}", lambda n=n: fft(n)
+        yield f"FFT {n}", partial(fft, n)
     for count, of in ((3225, 88881), (1897, 38585), (877, 12857), (493, 3697)):
-        yield f"SPECFEM3D_oc {count}", lambda a=(count, of): [scattered(*a, 1, "f4")]
-    for first, second in (
-        ((11797, 834917), (3009, 51153)),
-        ((7125, 396849), (1729, 22477)),
-        ((3801, 152001), (801, 7209)),
-        ((1957, 39929), (245, 1225)),
-    ):
-        yield f"SPECFEM3D_cm {first[0]}", lambda a=(first, second): specfem_cm(*a)
+        yield f"SPECFEM3D_oc {count}", partial(one_list, count, of)
+    for first, second in SPECFEM_CM:
+        yield f"SPECFEM3D_cm {first[0]}", partial(specfem_cm, first, second)
     for n in (7600, 6400, 6200, 5600):
-        yield f"SPECFEM3D_mt {n}", lambda n=n: specfem_mt(n)
-    for name, arrays, sizes in (
-        ("full", 5, ((3062, 3534), (2243, 2597), (1662, 1907))),
-        ("atomic", 3, ((243, 4084), (145, 2157), (114, 1217))),
-    ):
-        for count, of in sizes:
-            yield f"LAMMPS_{name} {count}", lambda a=(arrays, count, of): lammps(*a)
+        yield f"SPECFEM3D_mt {n}", partial(specfem_mt, n)
+    for count, of in ((3062, 3534), (2243, 2597), (1662, 1907)):
+        yield f"LAMMPS_full {count}", partial(lammps, 5, count, of)
+    for count, of in ((243, 4084), (145, 2157), (114, 1217)):
+        yield f"LAMMPS_atomic {count}", partial(lammps, 3, count, of)
 
 
 class Mpi:

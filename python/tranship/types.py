@@ -159,9 +159,9 @@ def struct(
 
 
 def subarray(
-    sizes: Sequence[SupportsIndex],
-    subsizes: Sequence[SupportsIndex],
-    starts: Sequence[SupportsIndex],
+    sizes: Sequence[int],
+    subsizes: Sequence[int],
+    starts: Sequence[int],
     base: Base,
     *,
     order: Order = "C",
@@ -186,9 +186,9 @@ def subarray(
 
 def darray(
     rank: SupportsIndex,
-    sizes: Sequence[SupportsIndex],
+    sizes: Sequence[int],
     distributions: Sequence[Distribution | tuple[Distribution, SupportsIndex]],
-    grid: Sequence[SupportsIndex],
+    grid: Sequence[int],
     base: Base,
     *,
     order: Order = "C",
@@ -311,7 +311,7 @@ def typed_pairs(
         raise InvalidArgument(
             f"there are {len(ends)} copies and types for {len(given)}", "give a pair for each"
         )
-    made = []
+    made: list[tuple[Any, Any, Datatype | None, Datatype | None]] = []
     for (source, target), (first, second) in zip(ends, given, strict=True):
         if first is None and second is None:
             raise InvalidArgument("types=(None, None) names no type", "give a type for one end")

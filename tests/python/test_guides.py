@@ -170,3 +170,13 @@ def test_couple_codes_in_c_and_fortran(profile: str, tmp_path: Path) -> None:
     (tmp_path / "simulation.c").write_text(simulation.replace(put, request), encoding="utf-8")
     done = run_shell(in_c, tmp_path)
     assert done.returncode == 0 and len(re.findall(r"^\d+ \d", done.stdout, re.MULTILINE)) == 21
+
+
+def test_the_guide_to_types(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its blocks run one after the other, and print the form that the guide shows."""
+    names: dict[str, Any] = {}
+    for block in blocks("types.md", "python"):
+        exec(compile(block, "types.md", "exec"), names)
+    names["engine"].close()
+    (shown,) = blocks("types.md", "text")
+    assert capsys.readouterr().out.strip() == shown.strip()
