@@ -15,21 +15,8 @@ constexpr std::size_t tile_entries_max = 4096;
 /// `tile_bytes_least`.
 constexpr int tiles_each = 4;
 constexpr std::int64_t tile_bytes_least = 64 << 10;
-/// What the caches hold is copied at several times the rate that was measured for long copies: so
-/// many hand-offs a list of that size may take, by that rate, on the caller's thread.
-constexpr double near_handoffs = 8;
 /// Fewest slots of a buffer between two hops: one is filled while the other is emptied.
 constexpr int slots_least = 2;
-
-/// Whether the caller's thread carries a list along the plan of one hop sooner than others would.
-bool is_near(const CopyRunner& runner, const Plan& plan) {
-  const Profile& profile = runner.profile();
-  const ChannelSpec& channel = profile.channels[at(plan.hops[0].channel)];
-  if (channel.kind != ChannelKind::memcpy || 2 * plan.bytes > profile.cache_bytes) return false;
-  const double moving_s = plan.seconds - channel.latency_s;
-  return moving_s < near_handoffs * profile.handoff_s &&
-         channel.width * moving_s < near_handoffs * profile.handoff_s + moving_s;
-}
 
 }  // namespace
 
@@ -41,10 +28,9 @@ Result<ListPath> path_of_list(CopyRunner& runner, const PlanQuery& query) {
   if (hops.empty()) return path;  // nothing is to be moved
   if (hops.size() == 1) {
     path.one_launch = runner.one_gpu_hop(*path.plan);
-    path.near = path.plan->direct || is_near(runner, *path.plan);
     if (path.one_launch) {
       path.tile_bytes = std::numeric_limits<std::int64_t>::max();
-    } else if (path.near) {
+    } else if (path.plan->direct) {
       path.tile_bytes = path.plan->tile_bytes;
     } else {
       // The plan's tiles are those of one long run, which one thread copies at a stretch.
@@ -71,7 +57,6 @@ ListPlan plan_list(const ListPath& path, CopyPair ends, const CopyOptions& optio
   }
   auto made = std::make_shared<Plan>(*path.plan);
   made->nests.clear();
-  made->direct = made->direct || path.near;
   made->bytes = copy.bytes();
   made->tile_bytes = 0;  // tiles differ in size
   made->tiles = copy.tiles();

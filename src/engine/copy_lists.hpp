@@ -14,7 +14,6 @@ namespace tranship {
 struct ListPath {
   std::shared_ptr<const Plan> plan;
   bool one_launch = false;      ///< One hop of a GPU carries the whole list at once.
-  bool near = false;            ///< The caller's thread carries the list within memory.
   std::int64_t tile_bytes = 0;  ///< Most bytes of an entry: a buffer between two hops holds them.
 };
 

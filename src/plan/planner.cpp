@@ -202,7 +202,12 @@ void mark_bounced(Plan& plan, const Profile& profile) {
 /// Largest copy that is sent to another process within one message, in bytes.
 constexpr std::int64_t message_bytes = 8 * 1024;
 
-/// Lets the caller's thread run a transfer that is shorter than a hand-off.
+/// What the caches hold is copied at several times the rate that was measured for long copies: so
+/// many hand-offs a copy of that size may take, by that rate, on the caller's thread.
+constexpr double near_handoffs = 8;
+
+/// Lets the caller's thread run a transfer that is shorter than a hand-off, or that the caches
+/// hold.
 void mark_direct(Plan& plan, const Profile& profile) {
   if (is_bounced(plan, profile)) mark_bounced(plan, profile);
   if (plan.hops.size() != 1) return;
@@ -211,8 +216,9 @@ void mark_direct(Plan& plan, const Profile& profile) {
   const bool at_once = channel.kind == ChannelKind::memcpy || remote;
   // The caller is one thread, while the channel's rate is that of all its threads.
   const double moving_s = plan.seconds - channel.latency_s;
-  plan.direct = at_once && moving_s < profile.handoff_s &&
-                channel.width * moving_s < profile.handoff_s + moving_s;
+  const bool near = !remote && 2 * plan.bytes <= profile.cache_bytes;
+  const double handoff_s = (near ? near_handoffs : 1) * profile.handoff_s;
+  plan.direct = at_once && moving_s < handoff_s && channel.width * moving_s < handoff_s + moving_s;
   // A message to another process and its answer: two hand-offs more would be most of the time.
   if (remote && plan.bytes <= message_bytes) plan.direct = true;
   // A GPU works by itself: the caller only starts it. Urgent copies use streams of higher priority,
