@@ -244,3 +244,20 @@ TEST(the_cache_goes_by_shape_and_is_bounded) {
   }
   EXPECT(!cache.find(q));
 }
+
+TEST(the_callers_thread_carries_what_takes_less_than_a_hand_off_or_lies_in_the_caches) {
+  Profile profile = two_nodes();
+  profile.cache_bytes = 0;  // not known
+  const auto runs_here = [&](std::int64_t side) {
+    return planned(query(sys, sys, "F, x, y", "F, x, y", side), PlannerKind::simple, profile)
+        .direct;
+  };
+  EXPECT(runs_here(60));    // 58 KB: 7 us
+  EXPECT(!runs_here(100));  // 160 KB: 21 us, beside a hand-off of 10
+  profile.cache_bytes = 1 << 20;
+  EXPECT(runs_here(100));
+  EXPECT(!runs_here(200));  // 640 KB on each side: not both in the caches
+  profile.cache_bytes = 64 << 20;
+  EXPECT(runs_here(180));   // 518 KB: 67 us by the rate of long copies
+  EXPECT(!runs_here(300));  // 1.4 MB: 186 us
+}
