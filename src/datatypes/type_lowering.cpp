@@ -16,6 +16,9 @@ namespace {
 /// Most pieces of a copy between two types whose runs do not divide each other.
 constexpr std::size_t pieces_max = std::size_t{1} << 24;
 
+/// Most places of a part that are cut between the moves of each.
+constexpr std::size_t places_few = 16;
+
 /// Returns the parts that copy the other way.
 std::vector<TypePart> reversed(std::vector<TypePart> parts) {
   for (TypePart& part : parts) {
@@ -201,27 +204,39 @@ void lower_nest(const TypePart& part, LoopNest nest, std::int64_t entry_bytes_ma
     bytes *= extent;
     ++inner.rank;
   }
-  // The last loop is that of an entry's moves, so that tiles can be cut between them.
-  if (inner.rank == nest.rank) bytes /= nest.loops[at(--inner.rank)].extent;
-  const Loop moves = nest.loops[at(inner.rank)];
-  std::vector<IndexedEntry> entries;
-  for (const IndexedEntry& place : part.entries) {
-    entries.push_back({place.source_offset, place.target_offset, moves.extent});
-  }
+  // The last loop is that of an entry's moves, so that tiles can be cut between them; between the
+  // places of a long list they can be cut anyway.
+  const bool is_list = part.entries.size() > places_few;
+  if (inner.rank == nest.rank && !is_list) bytes /= nest.loops[at(--inner.rank)].extent;
+  const Loop moves = inner.rank < nest.rank ? nest.loops[at(inner.rank)] : Loop{1, 0, 0};
+  std::vector<IndexedEntry> turns{{0, 0, 1}};  // of the loops around that one
   for (int k = inner.rank + 1; k < nest.rank; ++k) {
     const Loop& loop = nest.loops[at(k)];
-    std::vector<IndexedEntry> turns;
-    turns.reserve(entries.size() * static_cast<std::size_t>(loop.extent));
-    for (const IndexedEntry& entry : entries) {
-      for (std::int64_t turn = 0; turn < loop.extent; ++turn) {
-        turns.push_back({entry.source_offset + turn * loop.source_stride,
-                         entry.target_offset + turn * loop.target_stride, entry.count});
+    std::vector<IndexedEntry> more;
+    more.reserve(turns.size() * static_cast<std::size_t>(loop.extent));
+    for (std::int64_t turn = 0; turn < loop.extent; ++turn) {
+      for (const IndexedEntry& one : turns) {
+        more.push_back({one.source_offset + turn * loop.source_stride,
+                        one.target_offset + turn * loop.target_stride, 1});
       }
     }
-    entries = std::move(turns);
+    turns = std::move(more);
   }
-  copy.add_group({&inner, 1}, moves.source_stride, moves.target_stride, entries.size(),
-                 std::max<std::int64_t>(entry_bytes_max / bytes, 1),
+  // The same moves of all places lie in one tile, since they often are parts of one record.
+  const auto places = static_cast<std::int64_t>(part.entries.size());
+  const std::int64_t count_max = std::max<std::int64_t>(entry_bytes_max / (bytes * places), 1);
+  std::vector<IndexedEntry> entries;
+  for (const IndexedEntry& turn : turns) {
+    for (std::int64_t first = 0; first < moves.extent; first += count_max) {
+      const std::int64_t count = std::min(count_max, moves.extent - first);
+      for (const IndexedEntry& place : part.entries) {
+        entries.push_back({place.source_offset + turn.source_offset + first * moves.source_stride,
+                           place.target_offset + turn.target_offset + first * moves.target_stride,
+                           count});
+      }
+    }
+  }
+  copy.add_group({&inner, 1}, moves.source_stride, moves.target_stride, entries.size(), count_max,
                  [&](std::size_t k) { return entries[k]; });
 }
 

@@ -10,14 +10,13 @@
 #include "channels/host/records.hpp"
 #include "channels/host/runs.hpp"
 #include "channels/host/shape.hpp"
+#include "channels/host/short_runs.hpp"
 
 namespace tranship {
 namespace {
 
 /// Nests below this size stay in the caches in any order.
 constexpr std::int64_t grouped_bytes_min = 16 << 10;
-/// Longer elements are runs.
-constexpr std::int64_t element_bytes_max = 64;
 
 /// Copies the first group of nests that walk the same records; returns its number of nests.
 std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
@@ -44,32 +43,65 @@ std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, 
   return count;
 }
 
-/// Copies a list of runs, in blocks of some.
+/// Copies a list of runs: short ones sorted by length, others in blocks of some.
 void copy_runs_of(const IndexedNest& list, const std::byte* source, std::byte* target, bool cold) {
   std::array<Run, 256> runs;
   std::size_t count = 0;
-  (void)for_each_run({&list, 1}, [&](const Run& run) {
+  host::ShortRunMover short_runs(source, target);
+  host::each_run(list, [&](const Run& run) {
+    if (run.bytes <= host::short_run_bytes_max) return short_runs.add(run);
     runs[count++] = run;
-    if (count < runs.size()) return true;
+    if (count < runs.size()) return;
     copy_runs(runs, source, target, cold);
     count = 0;
-    return true;
   });
   copy_runs(std::span(runs).first(count), source, target, cold);
+  short_runs.flush();
+}
+
+/// Copies a list whose entries are single elements, at each point of its nest.
+void copy_elements(const IndexedNest& list, const std::byte* source, std::byte* target) {
+  const std::int64_t bytes = list.nest.element_bytes;
+  const host::EntriesKernel kernel = host::entries_kernel(bytes);
+  host::each_point(
+      list.nest, 0, list.nest.source_offset, list.nest.target_offset, [&](const Run& point) {
+        kernel(list.entries, bytes, source + point.source_offset, target + point.target_offset);
+      });
+}
+
+/// Copies a list of nests, some at a time, so that those which walk the same records are grouped.
+void copy_nests_of(const IndexedNest& list, const std::byte* source, std::byte* target, bool cold) {
+  std::array<LoopNest, host::group_shapes_max> nests;
+  std::size_t count = 0;
+  const auto copy = [&] {
+    for (std::span left = std::span(nests).first(count); !left.empty();) {
+      left = left.subspan(copy_some(left, source, target, cold));
+    }
+    count = 0;
+  };
+  for (const IndexedEntry& entry : list.entries) {
+    nests[count++] = nest_of(list, entry);
+    if (count == nests.size()) copy();
+  }
+  copy();
 }
 
 /// How the entries of a list are copied.
 enum class ListKind {
-  elements,  ///< each is one short element
-  runs,      ///< each is one run
+  elements,  ///< each is one short element, at each point of the nest
+  runs,      ///< each is one run, or a few short ones
   nests,
 };
 
 ListKind kind_of(const IndexedNest& list) {
-  if (list.nest.rank != 0) return ListKind::nests;
   const bool single = std::all_of(list.entries.begin(), list.entries.end(),
                                   [](const IndexedEntry& entry) { return entry.count == 1; });
-  if (single && list.nest.element_bytes <= element_bytes_max) return ListKind::elements;
+  const bool is_short = list.nest.element_bytes <= host::short_run_bytes_max;
+  if (list.nest.rank != 0) {
+    if (single && is_short && host::is_list_in_loops(list)) return ListKind::elements;
+    return host::names_short_nests(list) ? ListKind::runs : ListKind::nests;
+  }
+  if (single && is_short) return ListKind::elements;
   return single || list.moves_touch() ? ListKind::runs : ListKind::nests;
 }
 
@@ -85,18 +117,9 @@ void copy_indexed(std::span<const IndexedNest> lists, const std::byte* source, s
                   bool cold) {
   for (const IndexedNest& list : lists) {
     switch (kind_of(list)) {
-      case ListKind::elements:
-        host::entries_kernel(list.nest.element_bytes)(list.entries, list.nest.element_bytes,
-                                                      source + list.nest.source_offset,
-                                                      target + list.nest.target_offset);
-        break;
+      case ListKind::elements: copy_elements(list, source, target); break;
       case ListKind::runs: copy_runs_of(list, source, target, cold); break;
-      case ListKind::nests:
-        for (const IndexedEntry& entry : list.entries) {
-          const LoopNest nest = nest_of(list, entry);
-          (void)copy_some({&nest, 1}, source, target, cold);
-        }
-        break;
+      case ListKind::nests: copy_nests_of(list, source, target, cold); break;
     }
   }
   if (cold) host::fence_streams();

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "data/indexed_nest.hpp"
+#include "data/run.hpp"
 
 namespace tranship {
 
-/// A list of nests, compiled: short runs of one length become lists of 32-bit offsets, few nests
-/// become plain ones, which are grouped and joined as those of other copies are, and the rest stays
-/// as it is. Owns its lists. Immutable; threads: all.
+/// A list of nests, compiled: short runs become lists of 32-bit offsets, one list for each length,
+/// few nests become plain ones, which are grouped and joined as those of other copies are, and the
+/// rest stays as it is. Owns its lists. Immutable; threads: all.
 class HostProgram {
  public:
   explicit HostProgram(std::span<const IndexedNest> lists);
@@ -31,8 +32,12 @@ class HostProgram {
     std::vector<std::uint32_t> sources;  ///< from `source_begin`; empty: one run behind the other
     std::vector<std::uint32_t> targets;
     bool far = false;  ///< the listed side spans more than the inner caches hold
+    LoopNest loops;    ///< the points at which all of it is repeated; rank 0: once
   };
-  static bool compile(const IndexedNest& list, ShortRuns& runs);
+  /// Compiles a list of short runs; returns false if it is something else.
+  bool compile(const IndexedNest& list);
+  bool add(std::span<const Run> runs, const LoopNest& loops);
+  void leave(IndexedNest list, std::span<const IndexedEntry> entries);
 
   std::vector<LoopNest> nests_;
   std::vector<ShortRuns> short_runs_;
