@@ -44,7 +44,7 @@ Result<Datatype> part_of_array(std::string text, std::span<const std::int64_t> s
                                const Datatype& base) {
   DatatypeMaker maker(std::move(text));
   TypeTree tree = base.tree();
-  std::int64_t items = 1;
+  __int128 items = 1;
   __int128 pitch = base.extent();
   for (std::size_t turn = 0; turn < sizes.size(); ++turn) {
     const std::size_t k = order == ArrayOrder::c ? sizes.size() - 1 - turn : turn;
@@ -58,9 +58,17 @@ Result<Datatype> part_of_array(std::string text, std::span<const std::int64_t> s
         TypeTree::loop(share.rest, step, tree).shifted(step * share.step * share.blocks);
     tree = TypeTree::sequence({blocks, rest}).shifted(step * share.begin);
     items *= share.indices();
+    if (!DatatypeMaker::fits(items) || !DatatypeMaker::fits(items * base.bytes())) {
+      return DatatypeMaker::too_large();
+    }
     pitch = whole;
   }
-  maker.elements(base.signature().repeated(items), base);
+  const __int128 reach = pitch < 0 ? -pitch : pitch;
+  if (!DatatypeMaker::fits(reach + base.true_upper_bound()) ||
+      !DatatypeMaker::fits(base.true_lower_bound() - reach)) {
+    return DatatypeMaker::too_large();
+  }
+  maker.elements(base.signature().repeated(static_cast<std::int64_t>(items)), base);
   maker.set_bounds(0, static_cast<std::int64_t>(pitch));
   return maker.finish(tree);
 }
@@ -81,9 +89,10 @@ Result<Share> share_of(std::size_t dimension, std::int64_t size, const Distribut
         "give it one process");
   }
   const bool cyclic = given.kind == Kind::cyclic;
-  const std::int64_t even = (size + processes - 1) / processes;
+  const std::int64_t even = size / processes + (size % processes == 0 ? 0 : 1);
   const std::int64_t length = given.argument > 0 ? given.argument : (cyclic ? 1 : even);
-  if (!cyclic && static_cast<__int128>(length) * processes < size) {
+  const __int128 step = static_cast<__int128>(length) * processes;
+  if (!cyclic && step < size) {
     return invalid_dimension("the blocks", dimension,
                              "of " + std::to_string(length) + " indices do not cover " +
                                  std::to_string(size) + " with " + std::to_string(processes) +
@@ -91,14 +100,17 @@ Result<Share> share_of(std::size_t dimension, std::int64_t size, const Distribut
                              "give longer blocks");
   }
   if (length >= size) return coordinate == 0 ? Share{0, 1, size, size, 0} : Share{0, 0, 0, 0, 0};
-  const std::int64_t begin = coordinate * length;
-  if (begin >= size) return Share{0, 0, 0, 0, 0};
+  const __int128 first = static_cast<__int128>(coordinate) * length;
+  if (first >= size) return Share{0, 0, 0, 0, 0};
+  const auto begin = static_cast<std::int64_t>(first);
   const std::int64_t left = size - begin;
-  if (!cyclic) return Share{begin, 1, std::min(length, left), size, 0};
-  const std::int64_t step = length * processes;
-  const std::int64_t blocks = left / step + (left % step >= length ? 1 : 0);
-  const std::int64_t rest = left % step >= length ? 0 : left % step;
-  return Share{begin, blocks, length, step, rest};
+  if (!cyclic || step >= left) {  // one block
+    return Share{begin, 1, std::min(length, left), size, 0};
+  }
+  const auto turn = static_cast<std::int64_t>(step);
+  const std::int64_t blocks = left / turn + (left % turn >= length ? 1 : 0);
+  const std::int64_t rest = left % turn >= length ? 0 : left % turn;
+  return Share{begin, blocks, length, turn, rest};
 }
 
 }  // namespace

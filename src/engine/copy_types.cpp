@@ -98,7 +98,12 @@ Result<ListPlan> plan_types(CopyRunner& runner, std::span<const TypedPair> group
     blocks.push_back(std::move(*made));
     bytes += pair.source.bytes();
   }
-  CopyPair ends = blocks[0];
+  // Offsets count from the ends of the first pair that has bytes; a pair without may have no
+  // memory.
+  const auto first = std::find_if(group.begin(), group.end(),
+                                  [](const TypedPair& pair) { return pair.source.bytes() > 0; });
+  CopyPair ends =
+      blocks[first == group.end() ? 0 : static_cast<std::size_t>(first - group.begin())];
   // Planned as so many neighbouring bytes.
   const std::int64_t planned =
       std::min({bytes, ends.source.view.bytes(), ends.target.view.bytes()});
@@ -111,6 +116,7 @@ Result<ListPlan> plan_types(CopyRunner& runner, std::span<const TypedPair> group
   own_all(ends, group);
   if (planned == 0) return ListPlan{std::move(path->plan), std::move(ends), {}};
   for (std::size_t k = 0; k < group.size(); ++k) {
+    if (group[k].source.bytes() == 0) continue;
     const auto& [source, target] = blocks[k];
     const std::int64_t source_begin =
         source.place.address - ends.source.place.address + begin_of(source);

@@ -416,6 +416,7 @@ Result<Event> Engine::start(const PreparedCopy& copy, const CopyPair& ends,
                             const StartOptions& options) {
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
+  if (copy.ends() == nullptr) return copy.start(ends, options);  // which says why it does not
   CopyPair own = ends;
   if (Status status = resolve(own.source, own.target); !status) return status.error();
   return copy.start(own, options);

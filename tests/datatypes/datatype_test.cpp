@@ -202,10 +202,35 @@ TEST(what_is_no_type_is_refused_with_the_reason) {
                "the type reaches beyond 2^62 bytes");
   expect_error(Datatype::resized(0, INT64_MAX, one), ErrorCode::out_of_range,
                "the type reaches beyond 2^62 bytes");
+  const Datatype dense = Datatype::resized(0, 1, one).value();
+  expect_error(Datatype::subarray(Numbers{std::int64_t{1} << 61}, Numbers{std::int64_t{1} << 61},
+                                  Numbers{0}, ArrayOrder::c, dense),
+               ErrorCode::out_of_range, "the type reaches beyond 2^62 bytes");
+  const Datatype flat = Datatype::resized(0, 0, one).value();
+  const Numbers huge{std::int64_t{1} << 61, std::int64_t{1} << 61};
+  expect_error(Datatype::subarray(huge, huge, Numbers{0, 0}, ArrayOrder::c, flat),
+               ErrorCode::out_of_range, "the type reaches beyond 2^62 bytes");
   Result<Datatype> deep = one;
   std::int64_t stride = 24;
   for (int k = 0; k < 30 && deep.ok(); ++k, stride *= 3) {
     deep = Datatype::hvector(2, 1, stride, *deep);
   }
   expect_error(deep, ErrorCode::unsupported, "the type is nested deeper than 20 levels");
+}
+
+TEST(a_grid_of_any_number_of_processes_has_shares) {
+  const std::vector<Distribution> cyclic{{Kind::cyclic, 4}};
+  const Datatype bytes = element("u1");
+  for (const std::int64_t processes :
+       {std::int64_t{1} << 61, std::int64_t{1} << 62, INT64_MAX / 2}) {
+    const Numbers grid{processes};
+    const auto first = Datatype::darray(0, Numbers{100}, cyclic, grid, ArrayOrder::c, bytes);
+    EXPECT_EQ(first->bytes(), 4);
+    const auto last =
+        Datatype::darray(processes - 1, Numbers{100}, cyclic, grid, ArrayOrder::c, bytes);
+    EXPECT_EQ(last->bytes(), 0);
+    const std::vector<Distribution> block{{Kind::block, 0}};
+    const auto one = Datatype::darray(7, Numbers{100}, block, grid, ArrayOrder::c, bytes);
+    EXPECT_EQ(one->bytes(), 1);
+  }
 }

@@ -311,6 +311,28 @@ def test_empty_types_move_nothing(places: Places) -> None:
     assert places.engine.pack(target, empty).size == 0
 
 
+def test_arrays_without_bytes_lose_nothing_of_the_others(places: Places) -> None:
+    for empty in (np.empty(0), np.zeros(3)):
+        pairs = [(empty, np.empty(0)), (np.arange(4.0), np.zeros(4)), (empty, np.zeros(2))]
+        kinds: list[types.TypePair] = [(types.contiguous(count, "f8"), None) for count in (0, 4, 0)]
+        places.engine.copy_all(pairs, types=kinds).wait(5)
+        assert np.array_equal(pairs[1][1], np.arange(4.0))
+        pairs[1][1][:] = 0
+        places.engine.prepare_all(pairs, types=kinds).start().wait(5)
+        assert np.array_equal(pairs[1][1], np.arange(4.0))
+    packed = places.engine.pack(
+        [np.empty(0), np.arange(2.0)], [types.contiguous(0, "f8"), "(2,)f8"]
+    )
+    assert packed.tobytes() == np.arange(2.0).tobytes()
+
+
+def test_a_prepared_list_of_no_pairs(places: Places) -> None:
+    ready = places.engine.prepare_all([], types=[])
+    ready.start().wait(5)
+    with pytest.raises(ts.InvalidArgument, match="on its own arrays alone"):
+        ready.start(source=np.zeros(3))
+
+
 def test_mpi_types_are_what_mpi_packs() -> None:
     """In a process of its own: an MPI library may bring another UCX than the one under test."""
     if importlib.util.find_spec("mpi4py") is None:
