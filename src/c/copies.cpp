@@ -3,6 +3,7 @@
 #include <string>
 
 #include "c/arrays.hpp"
+#include "c/copies.hpp"
 #include "c/handles.hpp"
 #include "plan/plan.hpp"
 
@@ -58,13 +59,6 @@ Result<StartOptions> options_of(const tranship_start_options& given) {
   return options;
 }
 
-/// @error invalid_argument for a null instance; closed in a fork of the process that made it
-Status check_ends(const tranship_instance* source, const tranship_instance* target) {
-  Status status = check_given({{"source", source}, {"target", target}});
-  if (status) status = check_here(*source);
-  return status ? check_here(*target) : status;
-}
-
 /// Restricts both sides to the region. Dimensions of an array without names of its own match the
 /// other side's by position, and so does the region.
 Status apply(const Ranges& region, CopyPair& ends) {
@@ -95,25 +89,6 @@ Status read_call(CopyCall& made, tranship_engine* engine, const tranship_instanc
   return apply({read->region, read->region_count}, made.parts);
 }
 
-/// Returns options that have no region, which is said of a copy of one pair only.
-Result<CopyOptions> options_without_region(const tranship_copy_options* options) {
-  const auto read = read_options(options);
-  if (!read) return read.error();
-  if (read->region_count == 0) return options_of(*read);
-  return Error{ErrorCode::invalid_argument, "the options of this copy have a region",
-               "pass instances of the parts, made by tranship_instance_part()"};
-}
-
-/// Returns the options of a preparation, without what belongs to a start.
-Result<CopyOptions> options_of_all_starts(const tranship_copy_options* options) {
-  auto converted = options_without_region(options);
-  if (!converted) return converted;
-  if (converted->after.empty() && !converted->stream) return converted;
-  return Error{ErrorCode::invalid_argument,
-               "the options of this preparation have events or a stream",
-               "pass them to tranship_start()"};
-}
-
 /// Copies up to this size run on the caller's thread at once, where that needs no other thread and
 /// no planning: what they move takes less time than what copy() prepares.
 constexpr std::int64_t small_bytes = 64 << 10;
@@ -124,13 +99,6 @@ Result<Event> start(Engine& engine, const Array& source, const Array& target,
     if (auto ended = engine.copy_now(source, target, options)) return std::move(*ended);
   }
   return engine.copy(source, target, options);
-}
-
-tranship_event* handle_of(std::shared_ptr<Engine> engine, Event event) {
-  auto made = std::make_unique<tranship_event>();
-  made->engine = std::move(engine);
-  made->event = std::move(event);
-  return made.release();
 }
 
 Result<std::vector<CopyPair>> pairs_of(const tranship_pair* pairs, std::int64_t count) {
@@ -166,41 +134,6 @@ Status check_pieces(const tranship_pieces& pieces) {
 PieceLists lists_of(const tranship_pieces& pieces) {
   const auto count = static_cast<std::size_t>(pieces.count);
   return {{pieces.source_offsets, count}, {pieces.target_offsets, count}, {pieces.lengths, count}};
-}
-
-/// Starts copies by `start`, which gets the engine and the options, and writes the event's handle.
-template <typename Start>
-tranship_code started_by(tranship_engine* engine, std::pair<const char*, const void*> list,
-                         const tranship_copy_options* options, tranship_event** event,
-                         const Start& start) {
-  return guarded([&]() -> Status {
-    auto used = use(engine, {list, {"event", event}});
-    if (!used) return used.error();
-    *event = nullptr;
-    const auto converted = options_without_region(options);
-    if (!converted) return converted.error();
-    Result<Event> started = start(**used, *converted);
-    if (!started) return started.error();
-    *event = handle_of(std::move(*used), std::move(*started));
-    return {};
-  });
-}
-
-/// Prepares a copy by `prepare`, which gets the engine and the options, and writes its handle.
-template <typename Prepare>
-tranship_code prepared_by(tranship_engine* engine, const tranship_copy_options* options,
-                          tranship_prepared** prepared, const Prepare& prepare) {
-  return guarded([&]() -> Status {
-    auto used = use(engine, {{"prepared", prepared}});
-    if (!used) return used.error();
-    *prepared = nullptr;
-    const auto converted = options_of_all_starts(options);
-    if (!converted) return converted.error();
-    Result<PreparedCopy> copy = prepare(**used, *converted);
-    if (!copy) return copy.error();
-    *prepared = std::make_unique<tranship_prepared>(std::move(*used), std::move(*copy)).release();
-    return {};
-  });
 }
 
 /// Starts a copy between other instances, where they are given.
@@ -239,6 +172,40 @@ Status check_event(const tranship_event* event,
 }
 
 }  // namespace
+
+namespace tranship::c_api {
+
+Status check_ends(const tranship_instance* source, const tranship_instance* target) {
+  Status status = check_given({{"source", source}, {"target", target}});
+  if (status) status = check_here(*source);
+  return status ? check_here(*target) : status;
+}
+
+Result<CopyOptions> options_without_region(const tranship_copy_options* options) {
+  const auto read = read_options(options);
+  if (!read) return read.error();
+  if (read->region_count == 0) return options_of(*read);
+  return Error{ErrorCode::invalid_argument, "the options of this copy have a region",
+               "pass instances of the parts, made by tranship_instance_part()"};
+}
+
+Result<CopyOptions> options_of_all_starts(const tranship_copy_options* options) {
+  auto converted = options_without_region(options);
+  if (!converted) return converted;
+  if (converted->after.empty() && !converted->stream) return converted;
+  return Error{ErrorCode::invalid_argument,
+               "the options of this preparation have events or a stream",
+               "pass them to tranship_start()"};
+}
+
+tranship_event* handle_of(std::shared_ptr<Engine> engine, Event event) {
+  auto made = std::make_unique<tranship_event>();
+  made->engine = std::move(engine);
+  made->event = std::move(event);
+  return made.release();
+}
+
+}  // namespace tranship::c_api
 
 tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* source,
                             const tranship_instance* target, const tranship_copy_options* options,
