@@ -12,5 +12,6 @@
 #include "error.h"
 #include "instance.h"
 #include "staging.h"
+#include "types.h"
 
 #endif
