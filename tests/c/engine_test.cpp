@@ -14,48 +14,16 @@
 #include <thread>
 #include <vector>
 
+#include "c/opened.hpp"
 #include "support/test.hpp"
 #include "tranship/tranship.h"
 
+using tranship::test::last;
+using tranship::test::Opened;
+using tranship::test::patience;
+using tranship::test::profile_file;
+
 namespace {
-
-constexpr double patience = 60;
-
-std::string profile_file() {
-  const std::filesystem::directory_iterator measured(TRANSHIP_SOURCE_DIR "/machines/measured");
-  return measured->path().string();
-}
-
-/// An engine with two threads and no GPU, and a folder for its files.
-class Opened {
- public:
-  explicit Opened(bool accept = false) {
-    folder_ = std::filesystem::temp_directory_path() / "tranship-engine-XXXXXX";
-    REQUIRE(mkdtemp(folder_.data()) != nullptr);
-    const std::string profile = profile_file();
-    const std::array<tranship_setting, 2> settings{{{"threads", "2"}, {"gpus", "0"}}};
-    tranship_engine_options options{};
-    options.size = sizeof options;
-    options.settings = settings.data();
-    options.setting_count = settings.size();
-    options.profile = profile.c_str();
-    options.accept = accept ? 1 : 0;
-    REQUIRE(tranship_engine_open(&options, &engine_) == TRANSHIP_OK);
-  }
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
-  ~Opened() {
-    EXPECT_EQ(tranship_engine_close(engine_), TRANSHIP_OK);
-    std::filesystem::remove_all(folder_);
-  }
-
-  tranship_engine* get() const { return engine_; }
-  std::string path(const char* name) const { return folder_ + "/" + name; }
-
- private:
-  std::string folder_;
-  tranship_engine* engine_ = nullptr;
-};
 
 /// An array of x = 6 by y = 4 points with the fields a (f8) and b (i4), in one of two orders.
 struct Described {
@@ -93,8 +61,6 @@ void copy_now(const Opened& engine, const tranship_instance* source,
   EXPECT_EQ(tranship_event_wait(event, patience), TRANSHIP_OK);
   tranship_event_free(event);
 }
-
-std::string last() { return std::string(tranship_last_error()) + "|" + tranship_last_hint(); }
 
 }  // namespace
 

@@ -1,0 +1,59 @@
+// An engine of the C API for tests.
+#pragma once
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "support/test.hpp"
+#include "tranship/tranship.h"
+
+namespace tranship::test {
+
+/// Most seconds that a copy of a test takes.
+constexpr double patience = 60;
+
+/// Returns the file of a profile that was measured once.
+inline std::string profile_file() {
+  const std::filesystem::directory_iterator measured(TRANSHIP_SOURCE_DIR "/machines/measured");
+  return measured->path().string();
+}
+
+/// An engine with two threads and no GPU, and a folder for its files.
+class Opened {
+ public:
+  explicit Opened(bool accept = false) {
+    folder_ = std::filesystem::temp_directory_path() / "tranship-engine-XXXXXX";
+    REQUIRE(mkdtemp(folder_.data()) != nullptr);
+    const std::string profile = profile_file();
+    const std::array<tranship_setting, 2> settings{{{"threads", "2"}, {"gpus", "0"}}};
+    tranship_engine_options options{};
+    options.size = sizeof options;
+    options.settings = settings.data();
+    options.setting_count = settings.size();
+    options.profile = profile.c_str();
+    options.accept = accept ? 1 : 0;
+    REQUIRE(tranship_engine_open(&options, &engine_) == TRANSHIP_OK);
+  }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  ~Opened() {
+    EXPECT_EQ(tranship_engine_close(engine_), TRANSHIP_OK);
+    std::filesystem::remove_all(folder_);
+  }
+
+  tranship_engine* get() const { return engine_; }
+  std::string path(const char* name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_;
+  tranship_engine* engine_ = nullptr;
+};
+
+/// Returns the message and the hint of this thread's last failure.
+inline std::string last() {
+  return std::string(tranship_last_error()) + "|" + tranship_last_hint();
+}
+
+}  // namespace tranship::test
