@@ -5,7 +5,9 @@
 
 namespace tranship {
 
-class Engine;
+namespace detail {
+class EngineHandle;
+}
 
 /// One end of a copy: an instance, or an array of the caller's. Made in the call alone.
 class End {
@@ -14,7 +16,7 @@ class End {
   End(const Array& array) noexcept : array_(&array) {}
 
  private:
-  friend class Engine;
+  friend class detail::EngineHandle;
   const Instance* instance_ = nullptr;
   const Array* array_ = nullptr;
 };

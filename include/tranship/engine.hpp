@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "copy_options.hpp"
 #include "end.hpp"
 #include "engine.h"
+#include "engine_handle.hpp"
 #include "engine_options.hpp"
 #include "error.hpp"
 #include "event.hpp"
@@ -20,33 +20,18 @@
 #include "peer.hpp"
 #include "plan.hpp"
 #include "prepared_copy.hpp"
+#include "typed_copies.hpp"
 
 namespace tranship {
 
 /// Owns worker threads, intermediate buffers and links to other processes. Any thread may call any
 /// member. The destructor closes it. Instances, events and peers may outlive it: their calls fail
 /// with Closed then. In a fork of the process every call throws Closed: open an engine there.
-class Engine {
+class Engine : public TypedCopies {
  public:
   /// @throws InvalidArgument for a setting that does not exist or cannot be read; NotFound for a
   ///         profile that does not exist; Error for what the operating system refused
-  explicit Engine(const EngineOptions& options = {}) {
-    std::vector<tranship_setting> settings;
-    for (const auto& [name, value] : options.settings) {
-      settings.push_back({name.c_str(), value.c_str()});
-    }
-    tranship_engine_options given{};
-    given.size = sizeof given;
-    given.settings = settings.data();
-    given.setting_count = static_cast<std::int64_t>(settings.size());
-    given.profile = detail::optional_text(options.profile);
-    given.contact_file = detail::optional_text(options.contact_file);
-    given.accept = options.accept ? 1 : 0;
-    given.trace_file = detail::optional_text(options.trace_file);
-    tranship_engine* made = nullptr;
-    detail::check(tranship_engine_open(&given, &made));
-    handle_.reset(made);
-  }
+  explicit Engine(const EngineOptions& options = {}) : TypedCopies(opened(options)) {}
 
   /// Ends everything that is outstanding, within a bounded time: copies under way are cancelled,
   /// and every later call throws Closed. May be repeated.
@@ -63,12 +48,7 @@ class Engine {
   /// Returns an instance of an array, whose dimensions are d0, d1 and so on: for an end that
   /// several copies use. Of const elements: it may only be read.
   /// @throws InvalidArgument for extents or strides that are not usable
-  Instance instance(const Array& array) const {
-    tranship_instance* handle_made = nullptr;
-    detail::check(tranship_instance_of_array(handle(), &array.c(), &handle_made));
-    Instance made(handle_made);
-    return array.read_only() ? made.read_only() : std::move(made);
-  }
+  Instance instance(const Array& array) const { return instance_of(array); }
 
   /// Returns an instance of the caller's memory, read through a layout.
   /// @throws InvalidArgument if the layout is not usable or needs more bytes
@@ -115,6 +95,9 @@ class Engine {
     return File(made);
   }
 
+  using TypedCopies::copy;     // between types
+  using TypedCopies::prepare;  // between types
+
   /// Starts a copy. Both ends have the same extents and fields; the target may be written and does
   /// not overlap the source. A small copy in memory has ended on return. What fails later is thrown
   /// by Event::wait().
@@ -123,11 +106,9 @@ class Engine {
   Event copy(End source, End target, const CopyOptions& options = {}) const {
     const Held from = held(source, false);
     const Held to = held(target, true);
-    tranship_event* made = nullptr;
-    detail::with_c(options, [&](const tranship_copy_options& given) {
-      detail::check(tranship_copy(handle(), from.handle(), to.handle(), &given, &made));
+    return started(options, [&](const tranship_copy_options& given, tranship_event** made) {
+      return tranship_copy(handle(), from.handle(), to.handle(), &given, made);
     });
-    return Event(made);
   }
 
   /// Starts several copies; the event is that of the end of all. No two targets may overlap, and no
@@ -135,12 +116,10 @@ class Engine {
   /// @throws as copy(), for any pair; then none of the copies goes on
   Event copy_all(std::span<const CopyPair> pairs, const CopyOptions& options = {}) const {
     const std::vector<tranship_pair> ends = detail::c_pairs(pairs);
-    tranship_event* made = nullptr;
-    detail::with_c(options, [&](const tranship_copy_options& given) {
-      detail::check(tranship_copy_all(handle(), ends.data(), static_cast<std::int64_t>(ends.size()),
-                                      &given, &made));
+    return started(options, [&](const tranship_copy_options& given, tranship_event** made) {
+      return tranship_copy_all(handle(), ends.data(), static_cast<std::int64_t>(ends.size()),
+                               &given, made);
     });
-    return Event(made);
   }
 
   /// Starts a copy of pages, which are indices of the first dimension: page source_pages[k] goes to
@@ -153,12 +132,9 @@ class Engine {
     const tranship_pages pages = detail::c_pages(source_pages, target_pages);
     const Held from = held(source, false);
     const Held to = held(target, true);
-    tranship_event* made = nullptr;
-    detail::with_c(options, [&](const tranship_copy_options& given) {
-      detail::check(
-          tranship_copy_pages(handle(), from.handle(), to.handle(), &pages, &given, &made));
+    return started(options, [&](const tranship_copy_options& given, tranship_event** made) {
+      return tranship_copy_pages(handle(), from.handle(), to.handle(), &pages, &given, made);
     });
-    return Event(made);
   }
 
   /// Starts a copy of pieces, which are ranges of bytes, counted from the first byte of each end:
@@ -170,12 +146,9 @@ class Engine {
     const tranship_pieces pieces = detail::c_pieces(source_offsets, target_offsets, lengths);
     const Held from = held(source, false);
     const Held to = held(target, true);
-    tranship_event* made = nullptr;
-    detail::with_c(options, [&](const tranship_copy_options& given) {
-      detail::check(
-          tranship_copy_pieces(handle(), from.handle(), to.handle(), &pieces, &given, &made));
+    return started(options, [&](const tranship_copy_options& given, tranship_event** made) {
+      return tranship_copy_pieces(handle(), from.handle(), to.handle(), &pieces, &given, made);
     });
-    return Event(made);
   }
 
   /// Prepares what copy(), copy_all(), copy_pages() or copy_pieces() would start, to start it again
@@ -252,40 +225,24 @@ class Engine {
     return Peer(made, timeout);
   }
 
-  tranship_engine* handle() const noexcept { return handle_.get(); }
-
  private:
-  static void close_quietly(tranship_engine* engine) noexcept {
-    (void)tranship_engine_close(engine);
+  static tranship_engine* opened(const EngineOptions& options) {
+    std::vector<tranship_setting> settings;
+    for (const auto& [name, value] : options.settings) {
+      settings.push_back({name.c_str(), value.c_str()});
+    }
+    tranship_engine_options given{};
+    given.size = sizeof given;
+    given.settings = settings.data();
+    given.setting_count = static_cast<std::int64_t>(settings.size());
+    given.profile = detail::optional_text(options.profile);
+    given.contact_file = detail::optional_text(options.contact_file);
+    given.accept = options.accept ? 1 : 0;
+    given.trace_file = detail::optional_text(options.trace_file);
+    tranship_engine* made = nullptr;
+    detail::check(tranship_engine_open(&given, &made));
+    return made;
   }
-
-  /// The handle of an end: the instance's own, or one made of the array for this call.
-  class Held {
-   public:
-    explicit Held(tranship_instance* borrowed) noexcept : handle_(borrowed) {}
-    explicit Held(Instance made) noexcept : made_(std::move(made)), handle_(made_.handle()) {}
-    tranship_instance* handle() const noexcept { return handle_; }
-
-   private:
-    Instance made_{nullptr};
-    tranship_instance* handle_;
-  };
-
-  Held held(const End& end, bool written) const {
-    if (end.array_ == nullptr) return Held(end.instance_->handle());
-    if (written) (void)end.array_->writable_c();
-    return Held(instance(*end.array_));
-  }
-
-  template <typename Prepare>
-  static PreparedCopy prepared(const CopyOptions& options, const Prepare& prepare) {
-    tranship_prepared* made = nullptr;
-    detail::with_c(
-        options, [&](const tranship_copy_options& given) { detail::check(prepare(given, &made)); });
-    return PreparedCopy(made);
-  }
-
-  std::unique_ptr<tranship_engine, detail::Free<close_quietly>> handle_;
 };
 
 }  // namespace tranship

@@ -7,6 +7,7 @@
 #include "array.hpp"
 #include "copy_options.hpp"
 #include "engine.hpp"
+#include "engine_handle.hpp"
 #include "engine_options.hpp"
 #include "error.hpp"
 #include "event.hpp"
@@ -16,3 +17,5 @@
 #include "plan.hpp"
 #include "prepared_copy.hpp"
 #include "staging.hpp"
+#include "typed_copies.hpp"
+#include "types.hpp"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <complex>
 #include <cstdint>
-#include <cstdlib>
-#include <iostream>
 #include <numeric>
 #include <span>
 #include <string>
@@ -14,40 +12,9 @@
 #include <vector>
 
 #include <tranship/tranship.hpp>
-
-namespace ts = tranship;
+#include "expect.hpp"
 
 namespace {
-
-constexpr ts::Seconds patience(60);
-
-void expect(bool truth, int line) {
-  if (truth) return;
-  std::cerr << "line " << line << " is not as expected; the last error: " << tranship_last_error()
-            << '\n';
-  std::exit(1);
-}
-#define EXPECT(truth) expect(truth, __LINE__)
-
-/// Returns whether `call` throws this class with a message; stores the hint.
-template <typename Failure, typename Call>
-bool throws(const Call& call, std::string* hint = nullptr) {
-  try {
-    call();
-  } catch (const Failure& failure) {
-    if (hint != nullptr) *hint = failure.hint();
-    return !failure.message().empty() && std::string(failure.what()).find(failure.message()) == 0;
-  } catch (const ts::Error& other) {
-    std::cerr << other.name() << ": " << other.what() << '\n';
-  }
-  return false;
-}
-
-std::vector<double> counted(std::size_t count) {
-  std::vector<double> values(count);
-  std::iota(values.begin(), values.end(), 0.0);
-  return values;
-}
 
 void check_types() {
   static_assert(std::string_view(ts::type_name<double>()) == "f8");
