@@ -31,6 +31,7 @@ WARNINGS = [
     "-Werror",
     "-pedantic",
 ]
+C_WARNINGS = ["-O1", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 COUNT = 100_000
 PATIENCE = 60.0
 
@@ -146,18 +147,7 @@ def test_pkg_config(profile: str, tmp_path: Path) -> None:
 def test_the_example_in_c(tmp_path: Path) -> None:
     words = compiler_words("--cflags", "--libs")
     source = EXAMPLES / "c" / "convert.c"
-    command: list[str | Path] = [
-        "cc",
-        "-std=c11",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-pedantic",
-        source,
-        *words,
-    ]
-    program = compiled(command, tmp_path / "convert")
+    program = compiled(["cc", "-std=c11", *C_WARNINGS, source, *words], tmp_path / "convert")
     done = subprocess.run(
         [program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -182,6 +172,33 @@ def test_every_member_of_the_face(profile: str, tmp_path: Path) -> None:
             check=False,
         )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@installed
+def test_types_against_loops_by_hand(tmp_path: Path) -> None:
+    source = ROOT / "tests" / "cpp" / "types.cpp"
+    words = compiler_words("--cflags", "--libs")
+    program = compiled(["c++", "-std=c++20", *WARNINGS, source, *words], tmp_path / "types")
+    done = subprocess.run(
+        [program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@installed
+def test_types_in_c(tmp_path: Path) -> None:
+    source = ROOT / "tests" / "c" / "types.c"
+    words = compiler_words("--cflags", "--libs")
+    program = compiled(["cc", "-std=c11", *C_WARNINGS, source, *words], tmp_path / "types")
+    done = subprocess.run(
+        [program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "out_of_range: the type of the source vector(30, 1, 20, f8) reaches from byte 0 to byte "
+        "4648, and the array has 240 bytes",
+        "subarray([20, 30], [1, 30], [3, 0], f8) has 240 bytes in 4800",
+    ]
 
 
 @installed
