@@ -224,6 +224,21 @@ def test_the_guide(tmp_path: Path) -> None:
     assert (tmp_path / "particles.bin").read_bytes() == expected_file()
 
 
+@installed
+def test_the_programs_of_the_guide_of_types(tmp_path: Path) -> None:
+    words = compiler_words("--cflags", "--libs")
+    for language, compiler in (
+        ("cpp", ["c++", "-std=c++20", *WARNINGS]),
+        ("c", ["cc", "-std=c11", *C_WARNINGS]),
+    ):
+        (text,) = blocks("types.md", language)
+        source = tmp_path / f"guide.{language}"
+        source.write_text(text, encoding="utf-8")
+        program = compiled([*compiler, source, *words], tmp_path / f"guide-{language}")
+        done = subprocess.run([program], cwd=tmp_path, timeout=PATIENCE, check=False)
+        assert done.returncode == 0, language
+
+
 # Headers
 
 
