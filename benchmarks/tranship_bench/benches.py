@@ -43,6 +43,7 @@ from .isometry import measured, measured_priorities
 from .peer_death import peer_death
 from .planning import planning
 from .prediction import prediction
+from .random_types import random_types
 from .remote_gpu import remote_gpu
 from .shapes import shapes
 from .staging import staging
@@ -67,6 +68,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "pieces": ("8 MiB as 16,384 pieces to another process, beside NIXL", remote.pieces),
     "lists": ("64 MiB in scattered pieces, within a process and to another one", lists.lists),
     "ddtbench": ("DDTBench: messages of applications packed and unpacked, beside MPI", ddtbench),
+    "types": ("random types packed and unpacked, beside MPI", random_types),
     "file": ("files read and written, in the same layout or transposed", disk.file),
     "three-hops": ("file to host to another process to its file", disk.three_hops),
     "small": ("4 KiB in a process, 8 B to another one", latency.small),
@@ -159,6 +161,7 @@ SIMULATED: dict[str, tuple[str, Simulate]] = {
 
 TAKE_OPTIONS = (
     "shapes",
+    "types",
     "gpu-shapes",
     "gpu-peer-shapes",
     "gpu-faces",

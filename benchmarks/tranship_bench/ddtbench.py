@@ -7,13 +7,10 @@ prepared copy of the engine, by loops written by hand, and by the MPI library th
 
 from __future__ import annotations
 
-import ctypes
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +22,11 @@ from tranship.types import Datatype, packed_places
 from ._loops import time_by_hand
 from .harness import Array, Bench, Bytes, Variant, spoil
 from .host import memcpy_run
+from .mpi import TURN_SECONDS, Mpi, in_turns, load_mpi
 
 __all__ = ["ddtbench"]
 
 SEED = 3
-TURN_SECONDS = 2e-3
-"""Time of a repetition, which is many packs in a row."""
 WRF_Y = ((32, 52, 23, 3), (27, 41, 19, 3), (24, 34, 16, 3), (22, 30, 14, 3), (19, 24, 11, 3))
 WRF_X = ((32, 52, 3, 44), (24, 34, 3, 26), (19, 24, 3, 16))
 SPECFEM_CM = (
@@ -212,54 +208,6 @@ def cases() -> Iterator[tuple[str, Make]]:
         yield f"LAMMPS_atomic {count}", partial(lammps, 3, count, of)
 
 
-class Mpi:
-    """MPI_Pack and MPI_Unpack of the library that mpi4py loads, called by their addresses."""
-
-    def __init__(self) -> None:
-        from mpi4py import MPI
-
-        self.mpi = MPI
-        maps = Path("/proc/self/maps").read_text().split()
-        path = next(word for word in maps if "/libmpi" in word and ".so" in word)
-        self.library = ctypes.CDLL(path)
-        self.handle = ctypes.c_int if MPI._sizeof(MPI.Datatype) == 4 else ctypes.c_void_p
-        self.name = MPI.Get_library_version().split("\n")[0].strip()
-
-    def message(self, parts: list[Part]) -> Any:
-        """Returns one committed type of all parts, with absolute addresses."""
-        made = [self.build(part) for part in parts]
-        addresses = [part.array.ctypes.data for part in parts]
-        whole = self.mpi.Datatype.Create_struct([1] * len(parts), addresses, made)
-        return whole.Commit()
-
-    def build(self, part: Part) -> Any:
-        """Returns the type of one part, built by the same constructors as ours."""
-        return mpi_type(self.mpi, part)
-
-    def call(self, whole: Any, packed: Bytes, unpacks: bool) -> Callable[[], None]:
-        """Returns a call that packs or unpacks the message."""
-        handle = self.handle(self.mpi._handleof(whole))
-        communicator = self.handle(self.mpi._handleof(self.mpi.COMM_SELF))
-        position, size = ctypes.c_int(0), ctypes.c_int(packed.nbytes)
-        buffer, bottom, one = (
-            ctypes.c_void_p(packed.ctypes.data),
-            ctypes.c_void_p(0),
-            ctypes.c_int(1),
-        )
-        place = ctypes.byref(position)
-        pack, unpack = self.library.MPI_Pack, self.library.MPI_Unpack
-
-        def run_pack() -> None:
-            position.value = 0
-            pack(bottom, one, handle, buffer, size, place, communicator)
-
-        def run_unpack() -> None:
-            position.value = 0
-            unpack(buffer, size, place, bottom, one, handle, communicator)
-
-        return run_unpack if unpacks else run_pack
-
-
 def mpi_type(mpi: Any, part: Part) -> Any:
     """Returns the elements of a part as an MPI type: a list of blocks, or nested vectors."""
     base = {4: mpi.FLOAT, 8: mpi.DOUBLE, 16: mpi.C_DOUBLE_COMPLEX}[part.array.dtype.itemsize]
@@ -275,22 +223,6 @@ def mpi_type(mpi: Any, part: Part) -> Any:
         if extent > 1:
             made = made.Create_hvector(extent, 1, stride * size)
     return made
-
-
-def in_turns(call: Callable[[], object]) -> Callable[[], float]:
-    """Returns a function that times one call, as the mean of many in a row."""
-    begin = time.perf_counter()
-    call()
-    call()
-    turns = max(int(2 * TURN_SECONDS / max(time.perf_counter() - begin, 1e-7)), 1)
-
-    def seconds() -> float:
-        begin = time.perf_counter()
-        for _ in range(turns):
-            call()
-        return (time.perf_counter() - begin) / turns
-
-    return seconds
 
 
 class Message:
@@ -355,7 +287,9 @@ class Message:
         yield Variant("tranship", in_turns(self.ours(unpacks)), check, prepare, timed)
         yield Variant("by hand", self.by_hand(unpacks), check, prepare, {"timed": "c++"})
         if self.mpi is not None:
-            call = self.mpi.call(self.mpi.message(self.parts), self.packed, unpacks)
+            made = [mpi_type(self.mpi.mpi, part) for part in self.parts]
+            whole = self.mpi.message([part.array for part in self.parts], made)
+            call = self.mpi.call(whole, self.packed, unpacks)
             timed = {**timed, "library": self.mpi.name}
             yield Variant("mpi", in_turns(call), check, prepare, timed)
         copy = np.empty_like(self.packed)
@@ -364,11 +298,7 @@ class Message:
 
 def ddtbench(bench: Bench) -> None:
     """Measures every case of DDTBench; in small size, the smallest of each."""
-    try:
-        mpi = Mpi()
-    except (ImportError, RuntimeError, OSError, StopIteration) as error:
-        bench.say(f"without an MPI library: {error}")
-        mpi = None
+    mpi = load_mpi(bench)
     all_cases = list(cases())
     if not bench.full:
         smallest = {name.split()[0]: (name, make) for name, make in all_cases}

@@ -30,7 +30,7 @@ tranship bench staging-workflow --processes 4,4,2 --sizes 8,64
 """
 
 PANEL = "Options of remote-gpu"
-SHAPES_PANEL = "Options of shapes, which also has --sizes, in MiB (default: 64)"
+SHAPES_PANEL = "Options of shapes, which also has --sizes, in MiB (default: 64), and of types"
 STAGING_PANEL = "Options of staging-workflow; staging-shock has --iterations, --sender, --receiver"
 
 SIZES = ("small", "full")
@@ -126,13 +126,13 @@ IntervalOption = Annotated[
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        help="Seed of the random shapes: it gives the same ones everywhere. Default: 1.",
+        help="Seed of the random shapes or types: it gives the same ones everywhere. Default: 1.",
         rich_help_panel=SHAPES_PANEL,
     ),
 ]
 CasesOption = Annotated[
     int | None,
-    typer.Option(help="Number of shapes. Default: 50.", min=1, rich_help_panel=SHAPES_PANEL),
+    typer.Option(help="Number of shapes (default: 50) or of types (150).", min=1, rich_help_panel=SHAPES_PANEL),
 ]
 SenderOption = Annotated[
     str | None,
