@@ -104,8 +104,8 @@ Result<Share> share_of(std::size_t dimension, std::int64_t size, const Distribut
   if (first >= size) return Share{0, 0, 0, 0, 0};
   const auto begin = static_cast<std::int64_t>(first);
   const std::int64_t left = size - begin;
-  if (!cyclic || step >= left) {  // one block
-    return Share{begin, 1, std::min(length, left), size, 0};
+  if (!cyclic || step >= left) {
+    return Share{begin, 1, std::min(length, left), size, 0};  // one block
   }
   const auto turn = static_cast<std::int64_t>(step);
   const std::int64_t blocks = left / turn + (left % turn >= length ? 1 : 0);
