@@ -85,14 +85,19 @@ Result<Datatype> indexed_block_in(const char* name, std::int64_t block_length,
   if (block_length < 0) return DatatypeMaker::negative("block_length", block_length);
   DatatypeMaker maker(std::string(name) + "(" + std::to_string(block_length) + ", " +
                       list_text(displacements) + ", " + base.text() + ")");
-  std::vector<std::int64_t> places;
-  places.reserve(displacements.size());
-  for (const std::int64_t displacement : displacements) {
-    const __int128 place = static_cast<__int128>(displacement) * unit;
-    if (Status s = maker.add_bounds(block_length, place, base); !s) return s.error();
-    places.push_back(static_cast<std::int64_t>(place));
-  }
   const auto count = static_cast<std::int64_t>(displacements.size());
+  const __int128 bytes = static_cast<__int128>(count) * block_length * base.bytes();
+  if (!DatatypeMaker::fits(bytes)) return DatatypeMaker::too_large();
+  if (count > 0) {
+    // The lowest and the highest block bound all of them.
+    const auto [low, high] = std::minmax_element(displacements.begin(), displacements.end());
+    for (const std::int64_t displacement : {*low, *high}) {
+      const __int128 place = static_cast<__int128>(displacement) * unit;
+      if (Status s = maker.add_bounds(block_length, place, base); !s) return s.error();
+    }
+  }
+  std::vector<std::int64_t> places(displacements.begin(), displacements.end());
+  for (std::int64_t& place : places) place *= unit;
   maker.elements(base.signature().repeated(block_length).repeated(count), base);
   return maker.finish(TypeTree::list(places, block_of(block_length, base)));
 }

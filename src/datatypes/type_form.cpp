@@ -21,10 +21,15 @@ constexpr std::int64_t runs_for_each_number = 4;
 /// Runs that is_disjoint() sorts at most.
 constexpr std::int64_t runs_sorted_max = std::int64_t{1} << 22;
 
+/// Returns the greatest common divisor, at little cost if `unit` divides `length`.
+std::int64_t common_unit(std::int64_t unit, std::int64_t length) {
+  return length % unit == 0 ? unit : std::gcd(unit, length);
+}
+
 /// Returns one part of all runs, of the largest unit that divides their lengths.
 TypePart list_of(const std::vector<PackedRun>& runs) {
-  std::int64_t unit = 0;
-  for (const PackedRun& run : runs) unit = std::gcd(unit, run.bytes);
+  std::int64_t unit = runs[0].bytes;
+  for (const PackedRun& run : runs) unit = common_unit(unit, run.bytes);
   TypePart part;
   part.nest.element_bytes = unit;
   part.source_step = unit;
@@ -254,13 +259,45 @@ void append_runs(const TypeForm& form, std::vector<PackedRun>& runs) {
 
 namespace {
 
+void sort_by_offset(std::vector<PackedRun>& runs) {
+  std::sort(runs.begin(), runs.end(),
+            [](const PackedRun& a, const PackedRun& b) { return a.offset < b.offset; });
+}
+
+/// Whether no two runs share a byte, by one bit for each unit that divides all of them; nothing if
+/// they lie too far apart for that.
+std::optional<bool> distinct_units(const std::vector<PackedRun>& runs) {
+  constexpr std::int64_t bits_each = 256;
+  std::int64_t low = runs[0].offset;
+  std::int64_t end = low;
+  for (const PackedRun& run : runs) {
+    low = std::min(low, run.offset);
+    end = std::max(end, run.offset + run.bytes);
+  }
+  std::int64_t unit = runs[0].bytes;
+  for (const PackedRun& run : runs) {
+    unit = common_unit(common_unit(unit, run.bytes), run.offset - low);
+  }
+  const std::int64_t units = (end - low) / unit;
+  if (units > bits_each * static_cast<std::int64_t>(runs.size())) return {};
+  std::vector<bool> taken(static_cast<std::size_t>(units));
+  for (const PackedRun& run : runs) {
+    const auto first = static_cast<std::size_t>((run.offset - low) / unit);
+    const auto last = first + static_cast<std::size_t>(run.bytes / unit);
+    for (std::size_t k = first; k < last; ++k) {
+      if (taken[k]) return false;
+      taken[k] = true;
+    }
+  }
+  return true;
+}
+
 /// Returns the runs of a form in the order of memory, shifted by `distance`.
 std::vector<PackedRun> sorted_runs(const TypeForm& form, std::int64_t distance) {
   std::vector<PackedRun> runs;
   runs.reserve(static_cast<std::size_t>(form.runs()));
   append_runs(form, runs);
-  std::sort(runs.begin(), runs.end(),
-            [](const PackedRun& a, const PackedRun& b) { return a.offset < b.offset; });
+  sort_by_offset(runs);
   for (PackedRun& run : runs) run.offset += distance;
   return runs;
 }
@@ -272,7 +309,11 @@ bool is_disjoint(const TypeForm& form) {
   const TypePart& first = form.parts()[0];
   if (form.parts().size() == 1 && first.entries.size() == 1 && is_spread(first.nest)) return true;
   if (form.runs() > runs_sorted_max) return false;
-  const std::vector<PackedRun> runs = sorted_runs(form, 0);
+  std::vector<PackedRun> runs;
+  runs.reserve(static_cast<std::size_t>(form.runs()));
+  append_runs(form, runs);
+  if (const auto distinct = distinct_units(runs)) return *distinct;
+  sort_by_offset(runs);
   return std::adjacent_find(runs.begin(), runs.end(), [](const PackedRun& a, const PackedRun& b) {
            return a.offset + a.bytes > b.offset;
          }) == runs.end();
