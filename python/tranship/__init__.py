@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ._core import Event, Plan, PreparedCopy
     from .arrays import DeviceArray, File, Instance, RemoteArray
     from .engine import Engine
+    from .halo import Halo
     from .peer import Peer
     from .staging import Staging, StagingServer, Subscription, Variable
 
@@ -35,6 +36,7 @@ __all__ = [
     "Error",
     "Event",
     "File",
+    "Halo",
     "Instance",
     "InvalidArgument",
     "NoRoute",
@@ -57,6 +59,7 @@ _MODULES = {
     "_core": ("Event", "Plan", "PreparedCopy"),
     "arrays": ("DeviceArray", "File", "Instance", "RemoteArray"),
     "engine": ("Engine",),
+    "halo": ("Halo",),
     "peer": ("Peer",),
     "staging": ("Staging", "StagingServer", "Subscription", "Variable"),
 }

@@ -18,6 +18,7 @@ __all__ = [
     "check_path",
     "check_seconds",
     "check_text",
+    "check_untyped",
     "check_whole",
     "element_type",
     "integers",
@@ -202,3 +203,20 @@ def check_pairs(pairs: Any) -> None:
         raise InvalidArgument(
             f"pairs={pairs!r} is not a list of copies", "give (source, target), (source, target), …"
         )
+
+
+def check_untyped(region: Any, planner: Any, buffer_bytes: Any) -> None:
+    """Refuses options that copies between types do not have.
+
+    Raises:
+        InvalidArgument: One of them is given.
+    """
+    for name, value, usual in (
+        ("region", region, None),
+        ("planner", planner, "automatic"),
+        ("buffer_bytes", buffer_bytes, 0),
+    ):
+        if value != usual:
+            raise InvalidArgument(
+                f"{name}={value!r} is given together with types", f"leave out {name}"
+            )

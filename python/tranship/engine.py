@@ -21,6 +21,7 @@ from .arguments import (
     check_path,
     check_seconds,
     check_text,
+    check_untyped,
     check_whole,
     element_type,
     page_lists,
@@ -31,7 +32,7 @@ from .arrays import DeviceArray, to_core
 from .arrays.device import device_number, empty_device
 from .arrays.dtypes import dtype_fields
 from .closing import Closing, close_at_exit, refuse_pickling
-from .errors import InvalidArgument
+from .halo import Halo, Neighbours, plan_halo
 from .peer import Peer
 from .settings import PlannerName, Settings, setting_overrides
 from .topology import describe as describe_topology
@@ -81,7 +82,7 @@ class Engine(Closing):
         if profile is None:
             text = profiles.of_this_machine(overrides=overrides)
         else:
-            text = read_profile(profile)
+            text = profiles.read_profile(profile)
         program = os.path.basename(sys.argv[0]) or "python"
         accept = contact is True or file != ""
         self._core = _core.EngineCore.open(text, overrides, trace_file, program, accept, file)
@@ -267,6 +268,45 @@ class Engine(Closing):
         pairs = [(packed, array) for array in arrays]
         types = [(place, item) for item, place in zip(items, packed_places(items), strict=True)]
         self.copy_all(pairs, stream=stream, types=types).wait()
+
+    def halo(
+        self,
+        arrays: Any,
+        widths: SupportsIndex | Sequence[SupportsIndex],
+        neighbours: Neighbours | None = None,
+        *,
+        periodic: bool | Sequence[bool] = False,
+        comm: Any = None,
+        memory: str = "host",
+    ) -> Halo:
+        """Plans a halo exchange: faces, edges and corners of all fields of a block, at once.
+
+            halo = engine.halo([u, v], 2, comm=MPI.COMM_WORLD.Create_cart((4, 2)))
+            for _ in range(steps):
+                halo.exchange()
+                ...
+
+        Args:
+            arrays: The block's fields, with their ghost cells; one array or a list.
+            widths: Ghost cells on each side, of each dimension or of all; 0: the dimension has
+                none, and is exchanged whole.
+            neighbours: For each direction, such as ``(-1, 0)``, -1, 0 or 1 for each dimension: the
+                neighbour's fields (another block of this process, arrays of a `Peer`, on any GPU),
+                in the same order; with `comm` its rank. Blocks may differ in size where they do not
+                touch. Directions that are missing keep their ghost cells.
+            periodic: Whether a dimension, or all, wraps around where `neighbours` has none in it:
+                then each block is its own neighbour there. Without `comm`, which has its own.
+            comm: Communicator of mpi4py: the exchange goes as messages, one to each neighbour. With
+                a Cartesian one the neighbours are known.
+            memory: Where messages are packed, as for `empty`.
+
+        Raises:
+            InvalidArgument: Blocks too small for their widths, neighbours of other shapes or
+                numbers of fields, a direction that is none, a communicator without neighbours.
+            NoRoute: As for `copy`.
+            Closed: The engine is closed.
+        """
+        return plan_halo(self, arrays, widths, neighbours, periodic, comm, memory)
 
     def copy_pages(
         self,
@@ -739,30 +779,7 @@ def is_buffer(array: Any) -> bool:
     return isinstance(array, _core.Array) or type(array) is np.ndarray
 
 
-def read_profile(profile: str | os.PathLike[str]) -> str:
-    """Returns JSON as it is; else the content of a file, or of a profile of the package."""
-    text = check_path("profile", profile)
-    return _core.check_profile(text) if text.lstrip().startswith("{") else profiles.load(text)
-
-
 def plan_json(plan: Plan) -> dict[str, Any]:
     """Returns a plan as a dictionary, with the keys of ``tranship plan --json``."""
     content: dict[str, Any] = json.loads(plan.to_json())
     return content
-
-
-def check_untyped(region: Any, planner: Any, buffer_bytes: Any) -> None:
-    """Refuses options that copies between types do not have.
-
-    Raises:
-        InvalidArgument: One of them is given.
-    """
-    for name, value, usual in (
-        ("region", region, None),
-        ("planner", planner, "automatic"),
-        ("buffer_bytes", buffer_bytes, 0),
-    ):
-        if value != usual:
-            raise InvalidArgument(
-                f"{name}={value!r} is given together with types", f"leave out {name}"
-            )

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
+from .arguments import check_path
 from .errors import InvalidArgument, NotFound
 
-__all__ = ["cache_path", "calibrate", "load", "machine_names", "of_this_machine"]
+__all__ = ["cache_path", "calibrate", "load", "machine_names", "of_this_machine", "read_profile"]
 
 Progress = Callable[[float, str], None]
 
@@ -133,3 +134,9 @@ def summary(profile: str) -> dict[str, Any]:
     """Returns the profile as a dictionary."""
     content: dict[str, Any] = json.loads(profile)
     return content
+
+
+def read_profile(profile: str | os.PathLike[str]) -> str:
+    """Returns JSON as it is; else the content of a file, or of a profile of the package."""
+    text = check_path("profile", profile)
+    return _core.check_profile(text) if text.lstrip().startswith("{") else load(text)

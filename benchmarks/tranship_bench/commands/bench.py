@@ -132,7 +132,11 @@ SeedOption = Annotated[
 ]
 CasesOption = Annotated[
     int | None,
-    typer.Option(help="Number of shapes (default: 50) or of types (150).", min=1, rich_help_panel=SHAPES_PANEL),
+    typer.Option(
+        help="Number of shapes (default: 50) or of types (150).",
+        min=1,
+        rich_help_panel=SHAPES_PANEL,
+    ),
 ]
 SenderOption = Annotated[
     str | None,

@@ -8,8 +8,8 @@ from typing import Any, Literal, NoReturn, SupportsIndex
 from .. import _core, profiles
 from ..arguments import check_path, check_text, check_whole, shown
 from ..closing import Closing, close_at_exit, refuse_pickling
-from ..engine import read_profile
 from ..errors import Error, InvalidArgument
+from ..profiles import read_profile
 from ..settings import setting_overrides
 from .arguments import bytes_of
 from .reader import Info

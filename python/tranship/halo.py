@@ -1,0 +1,337 @@
+"""Halo exchange: the ghost cells of blocks of grids are filled from their neighbours."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from .arguments import check_whole
+from .errors import InvalidArgument
+
+__all__ = ["Halo"]
+
+Direction = tuple[int, ...]
+"""-1, 0 or 1 for each dimension: where a neighbour lies."""
+Slices = tuple[slice, ...]
+Neighbours = Mapping[Direction, Any]
+
+
+class Halo:
+    """A halo exchange that was planned once. Make one by `Engine.halo`.
+
+    A start reads the neighbours' cells beside the borders and writes the ghost cells of this
+    process's fields, nothing else. Without a communicator it reads the neighbours' arrays directly:
+    they are complete when it starts, and stay as they are until it has ended; processes agree on
+    that themselves. With one, every process of the neighbourhood starts its exchange, and messages
+    keep them in step.
+    """
+
+    def __init__(self, copies: Sequence[Any], messages: Messages | None = None) -> None:
+        self._copies = list(copies)
+        self._messages = messages
+        self._events: list[Any] = []
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all ghost cells that one exchange fills."""
+        own = sum(int(copy.nbytes) for copy in self._copies)
+        return own + (self._messages.nbytes if self._messages else 0)
+
+    def start(self, *, stream: Any = None) -> None:
+        """Starts the exchange; do not touch the borders and the ghost cells until `wait`.
+
+        Args:
+            stream: As for `Engine.copy`.
+
+        Raises:
+            InvalidArgument: The exchange before has not been waited for.
+        """
+        if self._events or (self._messages and self._messages.under_way):
+            raise InvalidArgument(
+                "the exchange before has not been waited for", "call wait() between two starts"
+            )
+        if self._messages:
+            self._messages.start(stream)
+        self._events = [copy.start(stream=stream) for copy in self._copies]
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Waits until the ghost cells are filled.
+
+        Args:
+            timeout: Seconds for each part that is read directly; None: no limit.
+        """
+        events, self._events = self._events, []
+        try:
+            if self._messages:
+                self._messages.finish()
+        finally:
+            for event in events:
+                event.wait(timeout)
+
+    def exchange(self, *, stream: Any = None) -> None:
+        """Starts the exchange and waits for its end."""
+        self.start(stream=stream)
+        self.wait()
+
+
+class Messages:
+    """The part of an exchange that goes as MPI messages: one to and from each neighbour."""
+
+    def __init__(
+        self,
+        engine: Any,
+        comm: Any,
+        fields: Sequence[Field],
+        ranks: Mapping[Direction, int],
+        memory: str,
+    ) -> None:
+        self.comm = comm
+        self.requests: list[Any] = []
+        self.sent: list[tuple[Any, int, int]] = []
+        self.received: list[tuple[Any, int, int]] = []
+        packs: list[tuple[Any, Any]] = []
+        unpacks: list[tuple[Any, Any]] = []
+        order = {direction: k for k, direction in enumerate(all_directions(fields[0].widths))}
+        for direction, rank in ranks.items():
+            opposite = tuple(-one for one in direction)
+            for boxes, pairs, buffers, tag in (
+                ([field.border(direction) for field in fields], packs, self.sent, order[direction]),
+                (
+                    [field.ghosts(direction) for field in fields],
+                    unpacks,
+                    self.received,
+                    order[opposite],
+                ),
+            ):
+                buffer = engine.empty(sum(nbytes_of(box) for box in boxes), "u1", memory=memory)
+                for box, part in zip(boxes, parts_of(buffer, boxes), strict=True):
+                    pairs.append((box, part) if pairs is packs else (part, box))
+                buffers.append((buffer, rank, tag))
+        self.pack = engine.prepare_all(packs)
+        self.unpack = engine.prepare_all(unpacks)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that arrive."""
+        return sum(int(buffer.nbytes) for buffer, _, _ in self.received)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether messages were started and not waited for."""
+        return bool(self.requests)
+
+    def start(self, stream: Any) -> None:
+        """Packs and sends; receives in the background."""
+        self.pack.start(stream=stream).wait()
+        self.requests = [
+            self.comm.Irecv(buffer, source=rank, tag=tag) for buffer, rank, tag in self.received
+        ]
+        self.requests += [
+            self.comm.Isend(buffer, dest=rank, tag=tag) for buffer, rank, tag in self.sent
+        ]
+
+    def finish(self) -> None:
+        """Waits for all messages, and unpacks."""
+        requests, self.requests = self.requests, []
+        for request in requests:
+            request.Wait()
+        if requests:
+            self.unpack.start().wait()
+
+
+class Field:
+    """One array of a block, with its ghost cells."""
+
+    def __init__(self, array: Any, widths: Sequence[int], what: str) -> None:
+        self.array = array
+        self.widths = tuple(widths)
+        shape = tuple(array.shape)
+        if len(shape) != len(self.widths):
+            raise InvalidArgument(
+                f"{what} has {len(shape)} dimensions, and widths={self.widths} {len(self.widths)}",
+                "give one width for each dimension, 0 where there are no ghost cells",
+            )
+        for extent, width in zip(shape, self.widths, strict=True):
+            if extent < 3 * width:
+                raise InvalidArgument(
+                    f"{what} has {extent} cells in a dimension, fewer than ghost cells and "
+                    f"borders of {width} on both sides need",
+                    "give blocks of at least `width` cells beside their ghost cells",
+                )
+        self.shape = shape
+
+    def ghosts(self, direction: Direction) -> Any:
+        """Returns the ghost cells in a direction."""
+        return self.box(direction, (0, 0))
+
+    def border(self, direction: Direction) -> Any:
+        """Returns the block's own cells beside the border in a direction."""
+        return self.box(direction, (1, 1))
+
+    def box(self, direction: Direction, inwards: tuple[int, int]) -> Any:
+        """Returns the cells of one width at a border, so many widths inwards."""
+        slices = []
+        for step, extent, width in zip(direction, self.shape, self.widths, strict=True):
+            low, high = width, extent - width
+            if step < 0:
+                low = inwards[0] * width
+                high = low + width
+            elif step > 0:
+                high = extent - inwards[1] * width
+                low = high - width
+            slices.append(slice(low, high))
+        return self.array[tuple(slices)]
+
+
+def all_directions(widths: Sequence[int]) -> Iterator[Direction]:
+    """Yields the directions of all faces, edges and corners that have ghost cells."""
+    steps = [(-1, 0, 1) if width > 0 else (0,) for width in widths]
+    return (one for one in itertools.product(*steps) if any(one))
+
+
+def nbytes_of(box: Any) -> int:
+    """Returns the bytes of a box of cells."""
+    return int(np.prod(box.shape)) * int(box.dtype.itemsize)
+
+
+def parts_of(buffer: Any, boxes: Sequence[Any]) -> Iterator[Any]:
+    """Yields the parts of a message, as arrays of the boxes' shapes and types."""
+    begin = 0
+    for box in boxes:
+        end = begin + nbytes_of(box)
+        yield buffer[begin:end].view(box.dtype).reshape(box.shape)
+        begin = end
+
+
+def plan_halo(
+    engine: Any,
+    arrays: Any,
+    widths: SupportsIndex | Sequence[SupportsIndex],
+    neighbours: Neighbours | None,
+    periodic: bool | Sequence[bool],
+    comm: Any,
+    memory: str,
+) -> Halo:
+    """Returns the exchange; see `Engine.halo`."""
+    given = list(arrays) if isinstance(arrays, (list, tuple)) else [arrays]
+    if not given:
+        raise InvalidArgument("arrays=[] has no fields", "give at least one array")
+    rank = len(given[0].shape)
+    width = width_list(widths, rank)
+    fields = [Field(array, width, f"field {k}") for k, array in enumerate(given)]
+    wraps = wrap_list(periodic, rank)
+    if comm is not None:
+        ranks = ranks_of(comm, width) if neighbours is None else dict(neighbours)
+        check_directions(ranks, width)
+        for array in given:
+            if not isinstance(getattr(array, "dtype", None), np.dtype):
+                raise InvalidArgument(
+                    f"with comm= a field has a dtype of NumPy, which a {type(array).__name__} "
+                    "has not",
+                    "give NumPy or CuPy arrays, or those of Engine.empty",
+                )
+        messages = Messages(engine, comm, fields, ranks, memory)
+        return Halo([], messages)
+    around = dict(neighbours or {})
+    check_directions(around, width)
+    # A dimension with neighbours ends at them; in the others a block, also another one, is its own.
+    alone = [wrap and not any(one[k] for one in around) for k, wrap in enumerate(wraps)]
+    for direction in all_directions(width):
+        rest = tuple(
+            0 if wraps_here else step for wraps_here, step in zip(alone, direction, strict=True)
+        )
+        if rest != direction:
+            found = around.get(rest) if any(rest) else given
+            if found is not None:
+                around[direction] = found
+    return Halo(direct_copies(engine, fields, around))
+
+
+def direct_copies(
+    engine: Any, fields: Sequence[Field], neighbours: Mapping[Direction, Any]
+) -> list[Any]:
+    """Returns prepared copies from the neighbours' arrays, one for each set of arrays."""
+    groups: dict[tuple[int, ...], list[tuple[Any, Any]]] = {}
+    for direction, given in neighbours.items():
+        theirs = list(given) if isinstance(given, (list, tuple)) else [given]
+        if len(theirs) != len(fields):
+            raise InvalidArgument(
+                f"the neighbour at {direction} has {len(theirs)} fields, and this block "
+                f"{len(fields)}",
+                "give as many, in the same order",
+            )
+        opposite = tuple(-one for one in direction)
+        pairs = groups.setdefault(tuple(id(array) for array in theirs), [])
+        for field, array in zip(fields, theirs, strict=True):
+            other = Field(array, field.widths, f"the neighbour at {direction}")
+            pairs.append((other.border(opposite), field.ghosts(direction)))
+    return [engine.prepare_all(pairs) for pairs in groups.values()]
+
+
+def width_list(widths: Any, rank: int) -> list[int]:
+    """Returns one width for each dimension."""
+    given = list(widths) if isinstance(widths, (list, tuple)) else [widths] * rank
+    return [check_whole("widths", one, least=0) for one in given]
+
+
+def wrap_list(periodic: bool | Sequence[bool], rank: int) -> list[bool]:
+    """Returns for each dimension whether it is periodic."""
+    wraps = list(periodic) if isinstance(periodic, (list, tuple)) else [bool(periodic)] * rank
+    if len(wraps) != rank:
+        raise InvalidArgument(
+            f"periodic={periodic!r} has {len(wraps)} values for {rank} dimensions",
+            "give one for each dimension, or one for all",
+        )
+    return [bool(one) for one in wraps]
+
+
+def check_directions(neighbours: Mapping[Direction, Any], widths: Sequence[int]) -> None:
+    """Refuses what is no direction of a block.
+
+    Raises:
+        InvalidArgument: A key is none.
+    """
+    known = set(all_directions(widths))
+    for direction in neighbours:
+        if direction not in known:
+            raise InvalidArgument(
+                f"{direction!r} is no direction of a block with widths={tuple(widths)}",
+                "give -1, 0 or 1 for each dimension, not all 0, and 0 where the width is 0",
+            )
+
+
+def ranks_of(comm: Any, widths: Sequence[int]) -> dict[Direction, int]:
+    """Returns the neighbours' ranks of a Cartesian communicator, whose dimensions are those of the
+    block, or those with ghost cells.
+
+    Raises:
+        InvalidArgument: It is not Cartesian, or has other dimensions.
+    """
+    try:
+        dims, periods, coords = comm.Get_topo()
+    except (AttributeError, ValueError):
+        raise InvalidArgument(
+            "comm is not a Cartesian communicator", "give one of Create_cart(), or neighbours="
+        ) from None
+    with_ghosts = [k for k, width in enumerate(widths) if width > 0]
+    axes = list(range(len(widths))) if len(dims) == len(widths) else with_ghosts
+    if len(axes) != len(dims):
+        raise InvalidArgument(
+            f"comm has {len(dims)} dimensions, and the block {len(with_ghosts)} with ghost cells",
+            "give one of Create_cart() with as many",
+        )
+    ranks = {}
+    for direction in all_directions(widths):
+        place = [coord + direction[axis] for coord, axis in zip(coords, axes, strict=True)]
+        inside = all(
+            wraps or 0 <= one < extent
+            for one, extent, wraps in zip(place, dims, periods, strict=True)
+        )
+        if inside:
+            ranks[direction] = comm.Get_cart_rank(
+                [one % extent for one, extent in zip(place, dims, strict=True)]
+            )
+    return ranks
