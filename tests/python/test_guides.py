@@ -180,3 +180,10 @@ def test_the_guide_to_types(capsys: pytest.CaptureFixture[str]) -> None:
     names["engine"].close()
     (shown,) = blocks("types.md", "text")
     assert capsys.readouterr().out.strip() == shown.strip()
+
+
+def test_the_guide_to_halos() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("halo.md", "python"):
+        exec(compile(block, "halo.md", "exec"), names)
+    names["engine"].close()
