@@ -8,6 +8,7 @@
 
 #include "copies.hpp"
 #include "datatypes/type_form.hpp"
+#include "plain_types.hpp"
 
 namespace tranship::python {
 namespace {
@@ -197,6 +198,14 @@ void bind_constructors(nb::module_& module) {
 void bind_types(nb::module_& module) {
   bind_datatype(module);
   bind_constructors(module);
+  module.def(
+      "pack_now",
+      [](const std::shared_ptr<Engine>& engine, nb::handle array, std::int64_t array_bytes,
+         const Datatype& type, nb::handle packed, std::int64_t packed_bytes, bool unpacks) {
+        return pack_now(*engine, array, array_bytes, type, packed, packed_bytes, unpacks);
+      },
+      nb::arg("engine"), nb::arg("array"), nb::arg("array_bytes"), nb::arg("type"),
+      nb::arg("packed"), nb::arg("packed_bytes"), nb::arg("unpacks"));
   module.def("copy_types", &copy_types, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"),
              nb::arg("after").none(), nb::arg("stream").none());
 }

@@ -362,3 +362,19 @@ def packed_places(types: Sequence[Datatype]) -> list[Datatype]:
         )
         begin += one.nbytes
     return places
+
+
+SHORT_BYTES = 64 << 10
+"""Largest pack or unpack that is carried at once, with the interpreter's lock held."""
+
+
+def is_short(array: Any, type: Any, count: Any, stream: Any) -> bool:
+    """Whether a pack or unpack may be short enough to be carried at once."""
+    return (
+        array.__class__ is np.ndarray
+        and type.__class__ is Datatype
+        and type.nbytes <= SHORT_BYTES
+        and count == 1
+        and stream is None
+        and not array.dtype.hasobject
+    )

@@ -302,6 +302,29 @@ def test_overlapping_ends_are_refused_and_interleaved_ones_are_not(places: Place
         places.engine.copy(array, array, types=(even, types.vector(6, 1, 1, "f8")))
 
 
+def test_short_packs_are_checked_as_others_are(places: Places) -> None:
+    """The quick way of short packs between NumPy arrays leaves what it does not know to the usual."""
+    kind = types.vector(3, 1, 2, "f8")
+    for wrong in (np.array([object()] * 8), np.broadcast_to(1.0, 8)):
+        with pytest.raises(ts.Error):
+            places.engine.unpack(np.zeros(3), wrong, kind)
+    objects = np.array([None] * 8)
+    with pytest.raises(ts.Error):
+        places.engine.pack(objects, kind)
+    shared = np.arange(12.0)
+    with pytest.raises(ts.InvalidArgument, match="source and target overlap"):
+        places.engine.pack(shared[:8], kind, shared[2:6])
+    beside = np.zeros(3)
+    for _ in range(2):  # the second time it is known
+        assert places.engine.pack(shared, kind, beside) is beside
+        assert np.array_equal(beside, shared[[0, 2, 4]])
+        places.engine.unpack(beside + 1, shared, kind)
+    with ts.Engine(threads=1) as engine:
+        assert engine.pack(shared, kind).size == 24
+    with pytest.raises(ts.Closed):
+        engine.pack(shared, kind)
+
+
 def test_empty_types_move_nothing(places: Places) -> None:
     target = np.arange(4.0)
     empty = types.vector(0, 3, 4, "f8")
