@@ -37,7 +37,7 @@ from .peer import Peer
 from .settings import PlannerName, Settings, setting_overrides
 from .topology import describe as describe_topology
 from .topology import hardware_lines
-from .types import Base, TypePair, is_short, packed_places, typed_arrays, typed_pairs
+from .types import Base, TypePair, packed_places, short_type, typed_arrays, typed_pairs
 
 __all__ = ["Engine"]
 
@@ -232,12 +232,12 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        if is_short(source, type, count, stream):
-            out = np.empty(type.nbytes, np.uint8) if out is None else out
-            if is_short(out, type, count, stream):
-                sizes = source.nbytes, type, out, out.nbytes
-                if _core.pack_now(self._core, source, *sizes, False):
-                    return out
+        if short := short_type(source, type, count, stream):
+            out = np.empty(short.nbytes, np.uint8) if out is None else out
+            if short_type(out, type, count, stream) and _core.pack_now(
+                self._core, source, source.nbytes, short, out, out.nbytes, False
+            ):
+                return out
         arrays, items = typed_arrays(source, type, count)
         nbytes = sum(item.nbytes for item in items)
         packed = np.empty(nbytes, np.uint8) if out is None else out
@@ -270,9 +270,10 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        if is_short(packed, type, count, stream) and is_short(target, type, count, stream):
-            sizes = target.nbytes, type, packed, packed.nbytes
-            if _core.pack_now(self._core, target, *sizes, True):
+        short = short_type(target, type, count, stream)
+        if short and short_type(packed, type, count, stream):
+            sizes = packed.nbytes, True
+            if _core.pack_now(self._core, target, target.nbytes, short, packed, *sizes):
                 return
         arrays, items = typed_arrays(target, type, count)
         pairs = [(packed, array) for array in arrays]

@@ -368,9 +368,9 @@ SHORT_BYTES = 64 << 10
 """Largest pack or unpack that is carried at once, with the interpreter's lock held."""
 
 
-def is_short(array: Any, type: Any, count: Any, stream: Any) -> bool:
-    """Whether a pack or unpack may be short enough to be carried at once."""
-    return (
+def short_type(array: Any, type: Any, count: Any, stream: Any) -> Datatype | None:
+    """Returns the type if a pack or unpack of it may be short enough to be carried at once."""
+    short = (
         array.__class__ is np.ndarray
         and type.__class__ is Datatype
         and type.nbytes <= SHORT_BYTES
@@ -378,3 +378,4 @@ def is_short(array: Any, type: Any, count: Any, stream: Any) -> bool:
         and stream is None
         and not array.dtype.hasobject
     )
+    return type if short else None

@@ -303,7 +303,7 @@ def test_overlapping_ends_are_refused_and_interleaved_ones_are_not(places: Place
 
 
 def test_short_packs_are_checked_as_others_are(places: Places) -> None:
-    """The quick way of short packs between NumPy arrays leaves what it does not know to the usual."""
+    """The quick way between NumPy arrays leaves what it does not know to the usual one."""
     kind = types.vector(3, 1, 2, "f8")
     for wrong in (np.array([object()] * 8), np.broadcast_to(1.0, 8)):
         with pytest.raises(ts.Error):
