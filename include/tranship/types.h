@@ -15,7 +15,7 @@
  * A type belongs to no engine, and does not change: several threads may use it at the same time, in
  * a fork as well. Free each with tranship_type_free(): types and prepared copies that were made of
  * it stay as they are. A list of no members may be NULL. Every constructor has the errors
- * TRANSHIP_INVALID_ARGUMENT for negative counts, TRANSHIP_OUT_OF_RANGE for bytes beyond 2^62, and
+ * TRANSHIP_INVALID_ARGUMENT for negative counts, TRANSHIP_OUT_OF_RANGE for bytes beyond 2^61, and
  * TRANSHIP_UNSUPPORTED for types nested deeper than 20 levels or with more than 2^26 listed places.
  */
 #ifndef TRANSHIP_TYPES_H

@@ -58,7 +58,7 @@ class Datatype {
 /// Constructors of types. Displacements and strides count extents of the base, except in hvector(),
 /// hindexed(), hindexed_block() and structure(), where they are bytes; both may be negative. Each
 /// throws InvalidArgument for negative counts and for lists of different lengths, OutOfRange for
-/// bytes beyond 2^62, and Error with Code::unsupported for types that are nested deeper than 20
+/// bytes beyond 2^61, and Error with Code::unsupported for types that are nested deeper than 20
 /// levels or list more than 2^26 places.
 namespace types {
 

@@ -179,6 +179,11 @@ def integers(name: str, given: npt.ArrayLike, what: str) -> Integers:
             f"{name} is {array.dtype} of shape {array.shape}, not a list of integers",
             f"give {what}, as in {name}=[0, 3]",
         )
+    if array.dtype == np.uint64 and array.size > 0 and array.max() > np.iinfo(np.int64).max:
+        raise InvalidArgument(
+            f"{name} has a number beyond 63 bits, {array.max()}",
+            "give numbers of 64 bits with sign",
+        )
     return np.ascontiguousarray(array, dtype=np.int64)
 
 

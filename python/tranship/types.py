@@ -19,7 +19,6 @@ displacements may be negative.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, SupportsIndex
 
@@ -54,7 +53,7 @@ TypePair = tuple[Base | None, Base | None]
 Order = Literal["C", "F"]
 Distribution = Literal["none", "block", "cyclic"]
 
-DISTRIBUTIONS: dict[str, int] = {"none": 0, "block": 1, "cyclic": 2}
+KINDS = ("none", "block", "cyclic")
 WHOLE = "whole numbers"
 BYTES = "numbers of bytes"
 
@@ -155,6 +154,8 @@ def struct(
     """
     lengths = integers("block_lengths", block_lengths, WHOLE)
     places = integers("displacements", displacements, BYTES)
+    if not isinstance(bases, (tuple, list)):
+        raise InvalidArgument(f"bases={bases!r} is not a list of types", "give one for each block")
     return _core.type_struct(lengths, places, [as_type(base) for base in bases])
 
 
@@ -206,14 +207,14 @@ def darray(
     """
     kinds, arguments = [], []
     for given in distributions:
-        kind, argument = (given, 0) if isinstance(given, str) else given
-        if kind not in DISTRIBUTIONS:
+        pair = (given, 0) if isinstance(given, str) else given
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or pair[0] not in KINDS:
             raise InvalidArgument(
                 f"distributions={distributions!r} names no distribution",
                 'give "none", "block", "cyclic", or a pair such as ("cyclic", 4)',
             )
-        kinds.append(DISTRIBUTIONS[kind])
-        arguments.append(operator.index(argument))
+        kinds.append(KINDS.index(pair[0]))
+        arguments.append(check_whole("distributions", pair[1]))
     return _core.type_darray(
         check_whole("rank", rank),
         integers("sizes", sizes, WHOLE),
@@ -257,10 +258,20 @@ def as_type(base: Base) -> Datatype:
         inner, shape = dtype.subdtype
         return contiguous(int(np.prod(shape)), inner)
     if dtype.fields is None:
-        return _core.type_element(f"{dtype.kind}{dtype.itemsize}")
+        return _core.type_element(element_name(dtype))
     fields = [dtype.fields[name] for name in dtype.names or ()]
     made = struct([1] * len(fields), [field[1] for field in fields], [field[0] for field in fields])
     return resized(made, 0, dtype.itemsize)
+
+
+def element_name(dtype: np.dtype[Any]) -> str:
+    """Returns a dtype without fields as the core names it: with its byte order, unit, or name."""
+    name = f"{dtype.kind}{dtype.itemsize}"
+    if dtype.kind in "mM" and "[" in dtype.str:
+        name += dtype.str[dtype.str.index("[") :]
+    elif dtype.kind == "V" and dtype.type is not np.void:
+        name += f"[{dtype.name}]"  # of ml_dtypes, such as bfloat16
+    return name if dtype.isnative else f">{name}"
 
 
 def order_of(order: Any) -> str:

@@ -41,20 +41,20 @@ Result<Datatype> strided(std::string text, std::int64_t count, std::int64_t bloc
   if (count < 0) return DatatypeMaker::negative("count", count);
   if (block_length < 0) return DatatypeMaker::negative("block_length", block_length);
   DatatypeMaker maker(std::move(text));
-  if (count > 0) {
-    // The first and the last block bound all of them.
-    if (Status s = maker.add_bounds(block_length, 0, base); !s) return s.error();
-    const __int128 last = static_cast<__int128>(count - 1) * stride;
-    if (count > 1 && !DatatypeMaker::fits(last)) return DatatypeMaker::too_large();
-    if (count > 1) {
-      if (Status s = maker.add_bounds(block_length, last, base); !s) return s.error();
-    }
-    if (!DatatypeMaker::fits(static_cast<__int128>(count) * block_length *
-                             std::max<std::int64_t>(base.bytes(), 1))) {
-      return DatatypeMaker::too_large();
-    }
-    maker.elements(base.signature().repeated(block_length).repeated(count), base);
+  if (count == 0 || block_length == 0) return maker.finish({});
+  const __int128 items = static_cast<__int128>(count) * block_length;
+  if (!DatatypeMaker::fits(items * std::max<std::int64_t>(base.bytes(), 1)) ||
+      (count > 1 && !DatatypeMaker::fits(stride))) {
+    return DatatypeMaker::too_large();
   }
+  // The first and the last block bound all of them.
+  if (Status s = maker.add_bounds(block_length, 0, base); !s) return s.error();
+  if (count > 1) {
+    const __int128 last = (count - 1) * stride;
+    if (!DatatypeMaker::fits(last)) return DatatypeMaker::too_large();
+    if (Status s = maker.add_bounds(block_length, last, base); !s) return s.error();
+  }
+  maker.elements(base.signature().repeated(block_length).repeated(count), base);
   return maker.finish(
       TypeTree::loop(count, static_cast<std::int64_t>(stride), block_of(block_length, base)));
 }

@@ -31,7 +31,7 @@ enum class ArrayOrder { c, fortran };
 /// of constructors that begin with `h`, and displacements of structures, are in bytes; all others
 /// count extents of the base. A value, whose copies share everything. Threads: all. Every
 /// constructor has the error invalid_argument for negative counts and for lists of different
-/// lengths, out_of_range for bytes beyond 2^62, and unsupported for types nested deeper than
+/// lengths, out_of_range for bytes beyond 2^61, and unsupported for types nested deeper than
 /// `depth_max` or with more places than `places_max`.
 class Datatype {
  public:

@@ -22,13 +22,13 @@ struct Datatype::Kept {
 /// Builds a type block by block: its bounds, its elements, and at last its tree.
 class DatatypeMaker {
  public:
-  /// Offsets and sizes stay below 2^62 bytes, so that sums of two do not overflow.
+  /// Offsets and sizes stay below 2^61 bytes, so that sums of two do not overflow.
   static bool fits(__int128 value) {
-    constexpr __int128 most = __int128{1} << 62;
+    constexpr __int128 most = __int128{1} << 61;
     return value < most && value > -most;
   }
   static Error too_large() {
-    return {ErrorCode::out_of_range, "the type reaches beyond 2^62 bytes",
+    return {ErrorCode::out_of_range, "the type reaches beyond 2^61 bytes",
             "give smaller counts or displacements"};
   }
   static Error negative(const char* name, std::int64_t value) {
@@ -36,7 +36,12 @@ class DatatypeMaker {
             std::string(name) + "=" + std::to_string(value) + " is negative", "give 0 or more"};
   }
 
-  explicit DatatypeMaker(std::string text) { made_.text_ = std::move(text); }
+  /// text: How the type is built; only its beginning is kept if it is long.
+  explicit DatatypeMaker(std::string text) {
+    constexpr std::size_t text_most = 240;
+    if (text.size() > text_most) text = text.substr(0, text_most) + "...";
+    made_.text_ = std::move(text);
+  }
 
   /// Adds `length` items of the base from `displacement` on, to the bounds and the elements.
   /// @error invalid_argument; out_of_range

@@ -21,6 +21,15 @@ std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
   return sum >= modulus ? sum - modulus : sum;
 }
 
+/// Returns the FNV-1a hash of a text (Fowler, Noll, Vo), never 0.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char letter : text) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
+  }
+  return hash == 0 ? 1 : hash;
+}
+
 std::int64_t alignment_of(char kind, std::int64_t bytes) {
   switch (kind) {
     case 'i':
@@ -37,9 +46,15 @@ std::int64_t alignment_of(char kind, std::int64_t bytes) {
 
 }  // namespace
 
-Result<Element> Element::parse(const std::string& type) {
-  const Error error{ErrorCode::invalid_argument, "\"" + type + "\" is not a type of an element",
+Result<Element> Element::parse(const std::string& given) {
+  const Error error{ErrorCode::invalid_argument, "\"" + given + "\" is not a type of an element",
                     "write a letter and the number of bytes, such as f8, i4, c16 or V3"};
+  const bool swapped = given.starts_with('>');
+  const std::size_t begin = swapped ? 1 : 0;
+  const std::size_t bracket = given.find('[');
+  const std::string type = given.substr(begin, bracket - begin);
+  const std::string unit = bracket == std::string::npos ? "" : given.substr(bracket);
+  if (!unit.empty() && !unit.ends_with(']')) return error;
   if (type.size() < 2 || std::string("iufcbSUMmV").find(type[0]) == std::string::npos) return error;
   Element element{type[0], 0, 1};
   const char* end = type.data() + type.size();
@@ -48,17 +63,19 @@ Result<Element> Element::parse(const std::string& type) {
   const bool number = std::string("SUV").find(element.kind) == std::string::npos;
   if (number && (element.bytes > 32 || (element.bytes & (element.bytes - 1)) != 0)) return error;
   element.alignment = alignment_of(element.kind, element.bytes);
+  if (swapped || !unit.empty()) element.rest = hash_of((swapped ? ">" : "") + unit);
   return element;
 }
 
 Signature Signature::of(const Element& element) {
-  const bool raw = element.kind == 'V';
+  const bool raw = element.kind == 'V' && element.rest == 0;
   Signature one;
   one.elements_ = 1;
   one.raw_ = raw;
   const auto bytes = static_cast<std::uint64_t>(raw ? 1 : element.bytes);
-  const auto value = (static_cast<std::uint64_t>(element.kind) << 40) + bytes + 1;
-  one.sum_ = {value % modulus, value % modulus};
+  const auto plain = (static_cast<std::uint64_t>(element.kind) << 40) + bytes + 1;
+  const std::uint64_t value = plus(plain % modulus, element.rest % modulus);
+  one.sum_ = {value, value};
   one.power_ = bases;
   return raw ? one.repeated(element.bytes) : one;
 }

@@ -9,14 +9,16 @@
 
 namespace tranship {
 
-/// One element that a type is built of, such as a double. Its type is written as NumPy writes it:
-/// a letter and the number of bytes.
+/// One element that a type is built of, such as a double. Its type is written as NumPy writes it: a
+/// letter and the number of bytes; `>` before it if its bytes are swapped, and behind it, in
+/// brackets, the unit of times or the name of a type that NumPy does not have.
 struct Element {
   char kind = 'V';  ///< 'i', 'u', 'f', 'c', 'b', 'S', 'U', 'M', 'm', or 'V' for raw bytes
   std::int64_t bytes = 1;
   std::int64_t alignment = 1;  ///< in a C structure
+  std::uint64_t rest = 0;      ///< tells byte orders, units and names apart
 
-  /// Reads "f8", "c16", "V3" and so on.
+  /// Reads "f8", "c16", "V3", ">i4", "M8[ns]" and so on.
   /// @error invalid_argument if the text is no such type
   static Result<Element> parse(const std::string& type);
 };

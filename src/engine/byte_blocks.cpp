@@ -9,6 +9,13 @@
 namespace tranship {
 namespace {
 
+/// Returns the view of `count` bytes from `offset` on.
+Result<View> byte_view(std::int64_t offset, std::int64_t count) {
+  auto mapping = Mapping::make_strided({{"byte", count}}, {{{"f0", "u1", 1}, offset, {1}}});
+  if (!mapping) return mapping.error();
+  return View::whole(std::move(*mapping));
+}
+
 Result<Array> as_bytes(const Array& array, const char* side) {
   const auto offset = block_of(array.view);
   if (!offset) {
@@ -16,11 +23,10 @@ Result<Array> as_bytes(const Array& array, const char* side) {
                        " do not fill one block of memory, in which offsets count bytes",
                    "give a contiguous array");
   }
-  const std::int64_t bytes = array.view.bytes();
-  auto mapping = Mapping::make_strided({{"byte", bytes}}, {{{"f0", "u1", 1}, *offset, {1}}});
-  if (!mapping) return mapping.error();
+  auto view = byte_view(*offset, array.view.bytes());
+  if (!view) return view.error();
   Array block = array;
-  block.view = View::whole(std::move(*mapping));
+  block.view = std::move(*view);
   block.named = false;
   return block;
 }
@@ -33,6 +39,13 @@ Result<CopyPair> as_bytes(const Array& source, const Array& target) {
   auto to = as_bytes(target, "target");
   if (!to) return to.error();
   return CopyPair{std::move(*from), std::move(*to)};
+}
+
+Result<Array> with_bytes(Array block, std::int64_t count) {
+  auto view = byte_view(begin_of(block), count);
+  if (!view) return view.error();
+  block.view = std::move(*view);
+  return block;
 }
 
 Array first_of(Array block, std::int64_t count) {

@@ -15,6 +15,10 @@ Result<CopyPair> as_bytes(const Array& source, const Array& target);
 /// Returns the first `count` bytes of a block.
 Array first_of(Array block, std::int64_t count);
 
+/// Returns the block as one of `count` bytes, whatever it has: to plan a copy of as many.
+/// @error invalid_argument if there is no such block
+Result<Array> with_bytes(Array block, std::int64_t count);
+
 /// Returns the block's first byte, counted from its array's address.
 inline std::int64_t begin_of(const Array& block) { return block.view.mapping->begin_bytes(); }
 

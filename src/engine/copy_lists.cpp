@@ -28,16 +28,14 @@ Result<ListPath> path_of_list(CopyRunner& runner, const PlanQuery& query) {
   if (hops.empty()) return path;  // nothing is to be moved
   if (hops.size() == 1) {
     path.one_launch = runner.one_gpu_hop(*path.plan);
-    if (path.one_launch) {
+    if (path.one_launch || path.plan->direct) {
       path.tile_bytes = std::numeric_limits<std::int64_t>::max();
-    } else if (path.plan->direct) {
-      path.tile_bytes = path.plan->tile_bytes;
     } else {
       // The plan's tiles are those of one long run, which one thread copies at a stretch.
       const ChannelSpec& channel = runner.profile().channels[at(hops[0].channel)];
       const std::int64_t share = path.plan->bytes / (tiles_each * std::max(channel.width, 1));
-      path.tile_bytes = std::clamp(share, std::min(tile_bytes_least, path.plan->tile_bytes),
-                                   path.plan->tile_bytes);
+      path.tile_bytes =
+          std::clamp(share, tile_bytes_least, std::max(path.plan->tile_bytes, tile_bytes_least));
     }
     return path;
   }

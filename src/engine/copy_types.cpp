@@ -98,23 +98,23 @@ Result<ListPlan> plan_types(CopyRunner& runner, std::span<const TypedPair> group
     blocks.push_back(std::move(*made));
     bytes += pair.source.bytes();
   }
-  // Offsets count from the ends of the first pair that has bytes; a pair without may have no
-  // memory.
-  const auto first = std::find_if(group.begin(), group.end(),
-                                  [](const TypedPair& pair) { return pair.source.bytes() > 0; });
-  CopyPair ends =
-      blocks[first == group.end() ? 0 : static_cast<std::size_t>(first - group.begin())];
-  // Planned as so many neighbouring bytes.
-  const std::int64_t planned =
-      std::min({bytes, ends.source.view.bytes(), ends.target.view.bytes()});
-  auto query = runner.planner().query_of(first_of(ends.source, planned),
-                                         first_of(ends.target, planned), options);
+  // Offsets count from the ends of the pair with most bytes; a pair without may have no memory.
+  const auto largest = std::max_element(
+      group.begin(), group.end(),
+      [](const TypedPair& a, const TypedPair& b) { return a.source.bytes() < b.source.bytes(); });
+  CopyPair ends = blocks[static_cast<std::size_t>(largest - group.begin())];
+  // Planned as so many neighbouring bytes, however few the arrays have.
+  auto source = with_bytes(ends.source, bytes);
+  auto target = with_bytes(ends.target, bytes);
+  if (!source) return source.error();
+  if (!target) return target.error();
+  auto query = runner.planner().query_of(*source, *target, options);
   if (!query) return query.error();
   query->lanes_max = 1;
   auto path = path_of_list(runner, *query);
   if (!path) return path.error();
   own_all(ends, group);
-  if (planned == 0) return ListPlan{std::move(path->plan), std::move(ends), {}};
+  if (bytes == 0) return ListPlan{std::move(path->plan), std::move(ends), {}};
   for (std::size_t k = 0; k < group.size(); ++k) {
     if (group[k].source.bytes() == 0) continue;
     const auto& [source, target] = blocks[k];

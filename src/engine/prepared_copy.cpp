@@ -20,6 +20,7 @@ struct Part {
   std::shared_ptr<const IndexedCopy> indexed;    ///< null: the plan's nests are carried
   std::shared_ptr<const GpuWork> work;           ///< null: no GPU carries it in one hop
   std::shared_ptr<const HostProgram> program{};  ///< null: the caller's thread carries no lists
+  std::vector<CopyPair> sides{};                 ///< all pairs of a list that has one pair of ends
 
   /// Returns what the caller's thread or a GPU carries between two addresses.
   Cargo cargo(const Array& source, const Array& target) const {
@@ -164,6 +165,9 @@ struct PreparedCopy::State {
       if (ended) return std::move(*ended);
     }
     if (Status status = runner.check_pinned(pair); !status) return status.error();
+    for (const CopyPair& side : part.sides) {
+      if (Status status = runner.check_pinned(side); !status) return status.error();
+    }
     if (part.plan->bytes > 0) {
       return runner.carry(part.plan, source, target, given, part.cargo(source, target));
     }
@@ -298,6 +302,9 @@ Result<PreparedCopy> PreparedCopy::of_types(CopyRunner& runner, std::vector<Type
     auto part = part_of(runner, std::move(planned->plan), {std::move(planned->ends)},
                         std::move(indexed), options);
     if (!part) return part.error();
+    if (group.size() > 1) {
+      for (const TypedPair& pair : group) part->sides.push_back(pair.ends);
+    }
     state.parts.push_back(std::move(*part));
   }
   if (pairs.size() == 1) {

@@ -562,7 +562,7 @@ TEST(constructors_refuse_what_no_type_has) {
                                                number.get(), type);
                  }));
   EXPECT(refused(TRANSHIP_OUT_OF_RANGE,
-                 "the type reaches beyond 2^62 bytes|give smaller counts or displacements",
+                 "the type reaches beyond 2^61 bytes|give smaller counts or displacements",
                  [&](auto** type) {
                    return tranship_type_contiguous(std::numeric_limits<std::int64_t>::max(),
                                                    number.get(), type);

@@ -197,19 +197,19 @@ TEST(what_is_no_type_is_refused_with_the_reason) {
   expect_error(Datatype::darray(0, Numbers{8}, whole, Numbers{2}, ArrayOrder::c, one), invalid,
                "the grid of dimension 0 has 2 processes");
   expect_error(Datatype::contiguous(std::int64_t{1} << 60, one), ErrorCode::out_of_range,
-               "the type reaches beyond 2^62 bytes");
+               "the type reaches beyond 2^61 bytes");
   expect_error(Datatype::hvector(3, 1, INT64_MAX / 2, one), ErrorCode::out_of_range,
-               "the type reaches beyond 2^62 bytes");
+               "the type reaches beyond 2^61 bytes");
   expect_error(Datatype::resized(0, INT64_MAX, one), ErrorCode::out_of_range,
-               "the type reaches beyond 2^62 bytes");
+               "the type reaches beyond 2^61 bytes");
   const Datatype dense = Datatype::resized(0, 1, one).value();
   expect_error(Datatype::subarray(Numbers{std::int64_t{1} << 61}, Numbers{std::int64_t{1} << 61},
                                   Numbers{0}, ArrayOrder::c, dense),
-               ErrorCode::out_of_range, "the type reaches beyond 2^62 bytes");
+               ErrorCode::out_of_range, "the type reaches beyond 2^61 bytes");
   const Datatype flat = Datatype::resized(0, 0, one).value();
   const Numbers huge{std::int64_t{1} << 61, std::int64_t{1} << 61};
   expect_error(Datatype::subarray(huge, huge, Numbers{0, 0}, ArrayOrder::c, flat),
-               ErrorCode::out_of_range, "the type reaches beyond 2^62 bytes");
+               ErrorCode::out_of_range, "the type reaches beyond 2^61 bytes");
   Result<Datatype> deep = one;
   std::int64_t stride = 24;
   for (int k = 0; k < 30 && deep.ok(); ++k, stride *= 3) {
@@ -233,4 +233,38 @@ TEST(a_grid_of_any_number_of_processes_has_shares) {
     const auto one = Datatype::darray(7, Numbers{100}, block, grid, ArrayOrder::c, bytes);
     EXPECT_EQ(one->bytes(), 1);
   }
+}
+
+TEST(strides_that_wrap_around_are_refused) {
+  const Datatype wide = Datatype::resized(0, std::int64_t{1} << 60, element("u1")).value();
+  expect_error(Datatype::vector(17, 1, INT64_MIN, wide), ErrorCode::out_of_range,
+               "the type reaches beyond 2^61 bytes");
+  expect_error(Datatype::vector(257, 1, std::int64_t{1} << 62, wide), ErrorCode::out_of_range,
+               "the type reaches beyond 2^61 bytes");
+  EXPECT_EQ(Datatype::vector(0, INT64_MAX, 1, element("f8"))->bytes(), 0);
+  EXPECT_EQ(Datatype::vector(INT64_MAX, 0, 1, element("f8"))->bytes(), 0);
+}
+
+TEST(texts_of_types_have_an_end) {
+  Datatype type = element("f8");
+  for (int k = 0; k < 18; ++k) {
+    const Numbers places{0, type.extent(), 2 * type.extent()};
+    type = Datatype::structure(Numbers{1, 1, 1}, places, std::vector<Datatype>(3, type)).value();
+  }
+  EXPECT(type.text().size() < 300);
+}
+
+TEST(elements_differ_by_byte_order_unit_and_name) {
+  const std::vector<const char*> types{"f8",     ">f8",     "i8",           "M8[s]", "M8[ns]",
+                                       "m8[ns]", ">M8[ns]", "V2[bfloat16]", "V2"};
+  for (const char* one : types) {
+    for (const char* other : types) {
+      const bool same = std::string(one) == other;
+      EXPECT_EQ(element(one).signature() == element(other).signature(), same);
+    }
+  }
+  EXPECT(!element("V2[bfloat16]").signature().raw());
+  EXPECT(element("V2").signature().raw());
+  expect_error(Datatype::element("M8[ns"), ErrorCode::invalid_argument, "is not a type");
+  expect_error(Datatype::element(">"), ErrorCode::invalid_argument, "is not a type");
 }

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -206,6 +207,40 @@ REFUSED: dict[str, Refusal] = {
             np.zeros(3), np.zeros(3), types=(types.contiguous(3, "f8"), "f8")
         ),
     ),
+    "byte order": (
+        ts.InvalidArgument,
+        r"contiguous\(3, >f8\) are not those of the target's type contiguous\(3, f8\)",
+        lambda engine: engine.copy(
+            np.zeros(3, ">f8"),
+            np.zeros(3),
+            types=(types.contiguous(3, ">f8"), types.contiguous(3, "f8")),
+        ),
+    ),
+    "time unit": (
+        ts.InvalidArgument,
+        r"M8\[s\] are not those of the target's type M8\[ns\]",
+        lambda engine: engine.copy(np.zeros(1), np.zeros(1), types=("M8[s]", "M8[ns]")),
+    ),
+    "unsigned": (
+        ts.InvalidArgument,
+        "displacements has a number beyond 63 bits",
+        lambda engine: types.hindexed([1, 1], np.array([8, 2**64 - 8], np.uint64), "f8"),
+    ),
+    "argument": (
+        ts.InvalidArgument,
+        "is too large",
+        lambda engine: types.darray(0, (4,), (("cyclic", 2**70),), (1,), "f8"),
+    ),
+    "distributions": (
+        ts.InvalidArgument,
+        "names no distribution",
+        lambda engine: types.darray(0, (4,), (None,), (1,), "f8"),  # type: ignore[arg-type]
+    ),
+    "bases": (
+        ts.InvalidArgument,
+        "is not a list of types",
+        lambda engine: types.struct([1], [0], None),  # type: ignore[arg-type]
+    ),
     "none": (
         ts.InvalidArgument,
         "names no type",
@@ -277,7 +312,7 @@ REFUSED: dict[str, Refusal] = {
     ),
     "huge": (
         ts.OutOfRange,
-        "reaches beyond 2\\^62 bytes",
+        "reaches beyond 2\\^61 bytes",
         lambda engine: types.vector(1 << 40, 1, 1 << 40, "f8"),
     ),
 }
@@ -347,6 +382,25 @@ def test_arrays_without_bytes_lose_nothing_of_the_others(places: Places) -> None
         [np.empty(0), np.arange(2.0)], [types.contiguous(0, "f8"), "(2,)f8"]
     )
     assert packed.tobytes() == np.arange(2.0).tobytes()
+
+
+@pytest.mark.parametrize("place", ["host", "device0"])
+def test_a_short_array_before_a_long_one(places: Places, place: str) -> None:
+    """Its length does not cut the others into as short entries."""
+    long = np.random.default_rng(8).integers(0, 256, 4_000_000, np.uint8)
+    short = np.ones(1, np.uint8)
+    targets = [places.engine.empty(one.shape, "u1", memory=place) for one in (short, long)]
+    kinds: list[types.TypePair] = [
+        (types.contiguous(one.size, "V1"), None) for one in (short, long)
+    ]
+    pairs = list(zip((short, long), targets, strict=True))
+    begin = time.monotonic()
+    places.engine.copy_all(pairs, types=kinds).wait(30)
+    places.engine.prepare_all(pairs, types=kinds).start().wait(30)
+    assert time.monotonic() - begin < 5
+    assert places.read(place, targets[1]).tobytes() == long.tobytes()
+    repeated = places.engine.pack(short, types.resized("V1", 0, 0), count=3_000_000)
+    assert repeated.size == 3_000_000 and repeated.all()
 
 
 def test_a_prepared_list_of_no_pairs(places: Places) -> None:
