@@ -44,6 +44,28 @@ void append(const TypeNode& node, std::int64_t offset, std::vector<TypeRun>& run
   }
 }
 
+/// Returns a node of different parts.
+TypeTree of_parts(std::vector<TypeTree> parts) {
+  TypeNode node;
+  node.kind = TypeNode::Kind::sequence;
+  node.runs = 0;
+  node.stated = 0;
+  node.places = 0;
+  node.lower = parts[0].offset + parts[0].node->lower;
+  node.upper = parts[0].offset + parts[0].node->upper;
+  for (const TypeTree& part : parts) {
+    node.lower = std::min(node.lower, part.offset + part.node->lower);
+    node.upper = std::max(node.upper, part.offset + part.node->upper);
+    node.bytes += part.node->bytes;
+    node.runs = std::min(node.runs + part.node->runs, TypeNode::runs_most);
+    node.stated += part.node->stated;
+    node.places = std::min(node.places + part.node->places, TypeNode::runs_most);
+    node.depth = std::max(node.depth, part.node->depth + 1);
+  }
+  node.parts = std::move(parts);
+  return {0, std::make_shared<const TypeNode>(std::move(node))};
+}
+
 /// Returns the distance of the displacements if all are equally far apart.
 std::pair<bool, std::int64_t> even_step(const std::vector<std::int64_t>& displacements) {
   const std::int64_t step = displacements[1] - displacements[0];
@@ -109,37 +131,31 @@ TypeTree TypeTree::list(const std::vector<std::int64_t>& displacements, const Ty
   return with_part(std::move(node), part);
 }
 
-TypeTree TypeTree::sequence(const std::vector<TypeTree>& parts) {
-  TypeNode node;
-  node.kind = TypeNode::Kind::sequence;
-  node.runs = 0;
-  node.stated = 0;
-  node.places = 0;
-  for (const TypeTree& part : parts) {
+TypeTree TypeTree::sequence(const std::vector<TypeTree>& given) {
+  std::vector<TypeTree> parts;
+  parts.reserve(given.size());
+  for (const TypeTree& part : given) {
     if (!part.node) continue;
-    const std::int64_t lower = part.offset + part.node->lower;
-    const std::int64_t upper = part.offset + part.node->upper;
-    node.lower = node.parts.empty() ? lower : std::min(node.lower, lower);
-    node.upper = node.parts.empty() ? upper : std::max(node.upper, upper);
-    node.bytes += part.node->bytes;
-    node.runs = std::min(node.runs + part.node->runs, TypeNode::runs_most);
-    node.stated += part.node->stated;
-    node.places = std::min(node.places + part.node->places, TypeNode::runs_most);
-    node.depth = std::max(node.depth, part.node->depth + 1);
-    node.parts.push_back(part);
+    const bool touches = !parts.empty() && is_run(part) && is_run(parts.back()) &&
+                         parts.back().offset + parts.back().node->bytes == part.offset;
+    if (touches) {
+      parts.back() = run(parts.back().node->bytes + part.node->bytes).shifted(parts.back().offset);
+    } else {
+      parts.push_back(part);
+    }
   }
-  if (node.parts.empty()) return {};
-  if (node.parts.size() == 1) return node.parts[0];
-  const auto first = node.parts[0].node;
-  const bool same = std::all_of(node.parts.begin(), node.parts.end(),
+  if (parts.empty()) return {};
+  if (parts.size() == 1) return parts[0];
+  const auto first = parts[0].node;
+  const bool same = std::all_of(parts.begin(), parts.end(),
                                 [&](const TypeTree& part) { return part.node == first; });
   if (same) {
     std::vector<std::int64_t> displacements;
-    displacements.reserve(node.parts.size());
-    for (const TypeTree& part : node.parts) displacements.push_back(part.offset);
+    displacements.reserve(parts.size());
+    for (const TypeTree& part : parts) displacements.push_back(part.offset);
     return list(displacements, {0, first});
   }
-  return {0, std::make_shared<const TypeNode>(std::move(node))};
+  return of_parts(std::move(parts));
 }
 
 void append_runs(const TypeTree& tree, std::vector<TypeRun>& runs) {

@@ -20,7 +20,7 @@ struct TypeTree {
   static TypeTree loop(std::int64_t count, std::int64_t stride, const TypeTree& part);
   /// The part at each of several displacements, in bytes, in this order.
   static TypeTree list(const std::vector<std::int64_t>& displacements, const TypeTree& part);
-  /// One part after the other.
+  /// One part after the other. Runs that touch become one.
   static TypeTree sequence(const std::vector<TypeTree>& parts);
 
   TypeTree shifted(std::int64_t by) const { return {offset + by, node}; }

@@ -112,3 +112,15 @@ TEST(types_of_the_same_bytes_have_one_form_however_they_were_built) {
   }
   EXPECT(shared > 1000);
 }
+
+TEST(members_that_touch_are_one_run_in_any_number_of_records) {
+  const std::vector<Datatype> members{Datatype::element("u1").value(),
+                                      Datatype::element("i2").value(),
+                                      Datatype::element("u1").value()};
+  const std::vector<std::int64_t> ones{1, 1, 1};
+  const std::vector<std::int64_t> places{0, 1, 3};
+  const Datatype record = Datatype::structure(ones, places, members).value();
+  const Datatype many = Datatype::contiguous(100'000, record).value();
+  EXPECT_EQ(many.form().runs(), 1);
+  EXPECT(many.form().run_offset() == 0);
+}
