@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from .arguments import check_whole
-from .errors import InvalidArgument
+from .arguments import check_seconds, check_whole
+from .errors import InvalidArgument, Timeout
 
 __all__ = ["Halo"]
 
@@ -17,6 +18,9 @@ Direction = tuple[int, ...]
 """-1, 0 or 1 for each dimension: where a neighbour lies."""
 Slices = tuple[slice, ...]
 Neighbours = Mapping[Direction, Any]
+
+POLL_SECONDS = 50e-6
+"""Pause between two looks whether a message has come, if the wait has a limit."""
 
 
 class Halo:
@@ -61,15 +65,17 @@ class Halo:
         """Waits until the ghost cells are filled.
 
         Args:
-            timeout: Seconds for each part that is read directly; None: no limit.
+            timeout: Seconds for all messages, and for each part that is read directly; None: no
+                limit.
+
+        Raises:
+            Timeout: A neighbour has not started its exchange by then. Wait again.
         """
-        events, self._events = self._events, []
-        try:
-            if self._messages:
-                self._messages.finish()
-        finally:
-            for event in events:
-                event.wait(timeout)
+        if self._messages:
+            self._messages.finish(timeout)
+        while self._events:
+            self._events[-1].wait(timeout)
+            self._events.pop()
 
     def exchange(self, *, stream: Any = None) -> None:
         """Starts the exchange and waits for its end."""
@@ -133,13 +139,24 @@ class Messages:
             self.comm.Isend(buffer, dest=rank, tag=tag) for buffer, rank, tag in self.sent
         ]
 
-    def finish(self) -> None:
+    def finish(self, timeout: float | None) -> None:
         """Waits for all messages, and unpacks."""
-        requests, self.requests = self.requests, []
-        for request in requests:
-            request.Wait()
-        if requests:
-            self.unpack.start().wait()
+        if not self.requests:
+            return
+        end = None if timeout is None else time.monotonic() + check_seconds("timeout", timeout)
+        while self.requests:
+            if end is None:
+                self.requests[-1].Wait()
+            elif not self.requests[-1].Test():
+                if time.monotonic() >= end:
+                    raise Timeout(
+                        f"a neighbour's message has not come within {timeout} s",
+                        "wait again, or look why the neighbour has not started its exchange",
+                    )
+                time.sleep(POLL_SECONDS)
+                continue
+            self.requests.pop()
+        self.unpack.start().wait()
 
 
 class Field:
