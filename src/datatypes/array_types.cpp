@@ -50,17 +50,17 @@ Result<Datatype> part_of_array(std::string text, std::span<const std::int64_t> s
     const std::size_t k = order == ArrayOrder::c ? sizes.size() - 1 - turn : turn;
     const Share& share = shares[k];
     const __int128 whole = pitch * sizes[k];
-    if (!DatatypeMaker::fits(whole)) return DatatypeMaker::too_large();
+    items *= share.indices();
+    if (!DatatypeMaker::fits(whole) || !DatatypeMaker::fits(items) ||
+        !DatatypeMaker::fits(items * base.bytes())) {
+      return DatatypeMaker::too_large();
+    }
     const auto step = static_cast<std::int64_t>(pitch);
     const TypeTree block = TypeTree::loop(share.length, step, tree);
     const TypeTree blocks = TypeTree::loop(share.blocks, step * share.step, block);
     const TypeTree rest =
         TypeTree::loop(share.rest, step, tree).shifted(step * share.step * share.blocks);
     tree = TypeTree::sequence({blocks, rest}).shifted(step * share.begin);
-    items *= share.indices();
-    if (!DatatypeMaker::fits(items) || !DatatypeMaker::fits(items * base.bytes())) {
-      return DatatypeMaker::too_large();
-    }
     pitch = whole;
   }
   const __int128 reach = pitch < 0 ? -pitch : pitch;
