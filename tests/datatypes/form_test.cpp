@@ -124,3 +124,16 @@ TEST(members_that_touch_are_one_run_in_any_number_of_records) {
   EXPECT_EQ(many.form().runs(), 1);
   EXPECT(many.form().run_offset() == 0);
 }
+
+TEST(types_of_the_same_bytes_whose_turns_touch_have_one_form) {
+  const TypeAndMap byte = element_map("u1");
+  const TypeAndMap rows = hvector_map(10, 1, 28, hvector_map(10, 1, 3, byte));  // 27 + 1 = 28
+  std::vector<std::int64_t> places;
+  for (const std::int64_t offset : rows.bytes()) places.push_back(offset);
+  const TypeAndMap listed = hindexed_block_map(1, places, byte);
+  EXPECT_EQ(rows.type.form().runs(), 91);
+  if (!(rows.type.form() == listed.type.form())) {
+    test::record_failure(__FILE__, __LINE__,
+                         form_text(rows.type.form()) + "against " + form_text(listed.type.form()));
+  }
+}
