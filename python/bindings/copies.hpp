@@ -57,6 +57,8 @@ struct Before {
 
   /// Adds an event or a GPU library's stream. Returns false if `object` is neither.
   bool add(nb::handle object);
+  /// Adds the streams that the arrays of a pair name.
+  void follow(const CopyPair& pair);
 };
 
 Before before_of(nb::handle after, nb::handle stream);

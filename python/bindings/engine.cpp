@@ -104,6 +104,12 @@ bool Before::add(nb::handle object) {
   return stream.has_value();
 }
 
+void Before::follow(const CopyPair& pair) {
+  for (const Array* array : {&pair.source, &pair.target}) {
+    if (array->stream) streams.others.push_back({*array->stream, array->device});
+  }
+}
+
 Before before_of(nb::handle after, nb::handle stream) {
   Before before;
   if (!stream.is_none()) {
@@ -249,11 +255,7 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
   options.priority = priority;
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
-  for (std::size_t k = 1; k < pairs.size(); ++k) {
-    for (const Array* array : {&pairs[k].source, &pairs[k].target}) {
-      if (array->stream) before.streams.others.push_back({*array->stream, array->device});
-    }
-  }
+  for (std::size_t k = 1; k < pairs.size(); ++k) before.follow(pairs[k]);
   CopyPair none;
   return start_after(engine, pairs.empty() ? Streams{} : before.streams,
                      pairs.empty() ? none : pairs[0], options,

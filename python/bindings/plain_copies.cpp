@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "remembered.hpp"
+
 namespace tranship::python {
 namespace {
 
 /// Most dimensions of arrays whose copies are remembered.
 constexpr int rank_max = 4;
-constexpr std::size_t entries_count = 64;
 
 /// What NumPy says of an array, and the bytes that its elements span, counted from its data.
 struct Side {
@@ -46,19 +47,6 @@ struct Entry {
   std::shared_ptr<const Plan> plan;
 };
 
-using Entries = std::array<Entry, entries_count>;
-
-/// Returns what is remembered: guarded by the interpreter's lock and never destroyed; in a build
-/// without that lock, of this thread.
-Entries& remembered() {
-#if defined(Py_GIL_DISABLED)
-  thread_local Entries entries;
-#else
-  static Entries& entries = *new Entries;
-#endif
-  return entries;
-}
-
 /// Returns the place of copies between arrays like these.
 Entry& entry_of(const NumpyArray& source, const NumpyArray& target) {
   std::uint64_t hash = reinterpret_cast<std::uintptr_t>(source.type);
@@ -68,7 +56,7 @@ Entry& entry_of(const NumpyArray& source, const NumpyArray& target) {
       hash = (hash ^ static_cast<std::uint64_t>(array->strides[k])) * 0x9e3779b97f4a7c15u;
     }
   }
-  return remembered()[(hash >> 32) % entries_count];
+  return remembered<Entry>(hash);
 }
 
 }  // namespace

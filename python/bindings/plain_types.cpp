@@ -1,6 +1,5 @@
 #include "plain_types.hpp"
 
-#include <array>
 #include <cstddef>
 #include <memory>
 
@@ -8,11 +7,10 @@
 #include "datatypes/type_form.hpp"
 #include "datatypes/type_lowering.hpp"
 #include "numpy_array.hpp"
+#include "remembered.hpp"
 
 namespace tranship::python {
 namespace {
-
-constexpr std::size_t entries_count = 64;
 
 /// A type that was packed or unpacked before. It keeps the type, so that the address of its form is
 /// not another's.
@@ -22,19 +20,6 @@ struct Entry {
   Datatype type;
   std::shared_ptr<const HostProgram> program;
 };
-
-using Entries = std::array<Entry, entries_count>;
-
-/// Returns what is remembered: guarded by the interpreter's lock and never destroyed; in a build
-/// without that lock, of this thread.
-Entries& remembered() {
-#if defined(Py_GIL_DISABLED)
-  thread_local Entries entries;
-#else
-  static Entries& entries = *new Entries;
-#endif
-  return entries;
-}
 
 std::shared_ptr<const HostProgram> make_program(const Datatype& type, bool unpacks) {
   const auto packed = Datatype::contiguous(type.bytes(), unwrap(Datatype::element("V1")));
@@ -50,7 +35,7 @@ const HostProgram& program_of(const Datatype& type, bool unpacks) {
   const TypeForm* form = &type.form();
   const auto hash =
       reinterpret_cast<std::uintptr_t>(form) * 0x9e3779b97f4a7c15u + (unpacks ? 1 : 0);
-  Entry& entry = remembered()[(hash >> 32) % entries_count];
+  Entry& entry = remembered<Entry>(hash);
   if (entry.form != form || entry.unpacks != unpacks) {
     entry = {form, unpacks, type, make_program(type, unpacks)};
   }

@@ -77,11 +77,7 @@ BoundEvent copy_types(const std::shared_ptr<Engine>& engine, const TypedPairs& g
   options.priority = priority;
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
-  for (std::size_t k = 1; k < pairs.size(); ++k) {
-    for (const Array* array : {&pairs[k].ends.source, &pairs[k].ends.target}) {
-      if (array->stream) before.streams.others.push_back({*array->stream, array->device});
-    }
-  }
+  for (std::size_t k = 1; k < pairs.size(); ++k) before.follow(pairs[k].ends);
   CopyPair none;
   return start_after(engine, pairs.empty() ? Streams{} : before.streams,
                      pairs.empty() ? none : pairs[0].ends, options,

@@ -103,19 +103,16 @@ class Messages:
         order = {direction: k for k, direction in enumerate(all_directions(fields[0].widths))}
         for direction, rank in ranks.items():
             opposite = tuple(-one for one in direction)
-            for boxes, pairs, buffers, tag in (
-                ([field.border(direction) for field in fields], packs, self.sent, order[direction]),
-                (
-                    [field.ghosts(direction) for field in fields],
-                    unpacks,
-                    self.received,
-                    order[opposite],
-                ),
-            ):
-                buffer = engine.empty(sum(nbytes_of(box) for box in boxes), "u1", memory=memory)
-                for box, part in zip(boxes, parts_of(buffer, boxes), strict=True):
-                    pairs.append((box, part) if pairs is packs else (part, box))
-                buffers.append((buffer, rank, tag))
+            borders = [field.border(direction) for field in fields]
+            ghosts = [field.ghosts(direction) for field in fields]
+            outgoing, incoming = (
+                engine.empty(sum(nbytes_of(box) for box in boxes), "u1", memory=memory)
+                for boxes in (borders, ghosts)
+            )
+            packs += zip(borders, parts_of(outgoing, borders), strict=True)
+            unpacks += zip(parts_of(incoming, ghosts), ghosts, strict=True)
+            self.sent.append((outgoing, rank, order[direction]))
+            self.received.append((incoming, rank, order[opposite]))
         self.pack = engine.prepare_all(packs)
         self.unpack = engine.prepare_all(unpacks)
 
@@ -182,22 +179,22 @@ class Field:
 
     def ghosts(self, direction: Direction) -> Any:
         """Returns the ghost cells in a direction."""
-        return self.box(direction, (0, 0))
+        return self.box(direction, 0)
 
     def border(self, direction: Direction) -> Any:
         """Returns the block's own cells beside the border in a direction."""
-        return self.box(direction, (1, 1))
+        return self.box(direction, 1)
 
-    def box(self, direction: Direction, inwards: tuple[int, int]) -> Any:
+    def box(self, direction: Direction, inwards: int) -> Any:
         """Returns the cells of one width at a border, so many widths inwards."""
         slices = []
         for step, extent, width in zip(direction, self.shape, self.widths, strict=True):
             low, high = width, extent - width
             if step < 0:
-                low = inwards[0] * width
+                low = inwards * width
                 high = low + width
             elif step > 0:
-                high = extent - inwards[1] * width
+                high = extent - inwards * width
                 low = high - width
             slices.append(slice(low, high))
         return self.array[tuple(slices)]

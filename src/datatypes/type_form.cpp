@@ -9,6 +9,7 @@
 #include "base/at.hpp"
 #include "base/check.hpp"
 #include "data/lowering.hpp"
+#include "data/points.hpp"
 #include "datatypes/compression.hpp"
 #include "datatypes/datatype.hpp"
 
@@ -184,23 +185,11 @@ template <typename Visit>
 void for_each_run_of(const TypePart& part, const Visit& visit) {
   const LoopNest& nest = part.nest;
   for (const IndexedEntry& entry : part.entries) {
-    std::array<std::int64_t, LoopNest::loops_max> turn{};
-    std::int64_t offset = nest.source_offset + entry.source_offset;
-    std::int64_t packed = nest.target_offset + entry.target_offset;
-    while (true) {
-      visit(PackedRun{offset, packed, nest.element_bytes * entry.count});
-      int k = 0;
-      for (; k < nest.rank; ++k) {
-        const Loop& loop = nest.loops[at(k)];
-        offset += loop.source_stride;
-        packed += loop.target_stride;
-        if (++turn[at(k)] < loop.extent) break;
-        offset -= loop.source_stride * loop.extent;
-        packed -= loop.target_stride * loop.extent;
-        turn[at(k)] = 0;
-      }
-      if (k == nest.rank) break;
-    }
+    each_point(
+        nest, nest.source_offset + entry.source_offset, nest.target_offset + entry.target_offset,
+        [&](const Run& point) {
+          visit(PackedRun{point.source_offset, point.target_offset, point.bytes * entry.count});
+        });
   }
 }
 

@@ -177,6 +177,12 @@ Status check_places(const Array& target) {
   return {};
 }
 
+bool same_place(const Array& a, const Array& b) {
+  return a.memory_kind == b.memory_kind && a.device == b.device &&
+         a.place.attachment == b.place.attachment &&
+         (a.liveness == nullptr) == (b.liveness == nullptr);
+}
+
 std::optional<std::int64_t> distance_between(const Array& source, const Array& target) {
   const auto addressed = [](MemoryKind kind) {
     return cpu_reaches(kind) || kind == MemoryKind::device;

@@ -40,6 +40,9 @@ Status check_view(const Array& array, const char* side);
 /// @error invalid_argument for a broadcast array
 Status check_places(const Array& target);
 
+/// Whether both arrays lie in one memory: the same GPU's or file's, of this process or not.
+bool same_place(const Array& a, const Array& b);
+
 /// Returns the bytes from the source's base to the target's, if both lie in one memory or one file.
 std::optional<std::int64_t> distance_between(const Array& source, const Array& target);
 

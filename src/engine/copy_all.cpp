@@ -12,12 +12,6 @@
 namespace tranship {
 namespace {
 
-bool same_place(const Array& a, const Array& b) {
-  return a.memory_kind == b.memory_kind && a.device == b.device &&
-         a.place.attachment == b.place.attachment &&
-         (a.liveness == nullptr) == (b.liveness == nullptr);
-}
-
 /// Whether the nests differ from those of `group` in where they begin alone, all by as much.
 bool same_shapes(std::span<const IndexedNest> group, std::span<const LoopNest> nests) {
   if (group.size() != nests.size()) return false;

@@ -14,10 +14,8 @@
 namespace tranship {
 namespace {
 
-bool in_one_memory(const Array& a, const Array& b) {
-  return a.memory_kind == b.memory_kind && a.device == b.device &&
-         a.place.attachment == b.place.attachment && !a.liveness && !b.liveness;
-}
+/// Whether one list can name places of both arrays: another process's are lists of their own.
+bool in_one_memory(const Array& a, const Array& b) { return same_place(a, b) && !a.liveness; }
 
 /// Checks that the type lies within the block. @error out_of_range
 Status check_reach(const Datatype& type, const Array& block, const char* side) {

@@ -43,6 +43,11 @@ std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, 
   return count;
 }
 
+void copy_groups(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
+                 bool cold) {
+  while (!nests.empty()) nests = nests.subspan(copy_some(nests, source, target, cold));
+}
+
 /// Copies a list of runs: short ones sorted by length, others in blocks of some.
 void copy_runs_of(const IndexedNest& list, const std::byte* source, std::byte* target, bool cold) {
   std::array<Run, 256> runs;
@@ -63,27 +68,22 @@ void copy_runs_of(const IndexedNest& list, const std::byte* source, std::byte* t
 void copy_elements(const IndexedNest& list, const std::byte* source, std::byte* target) {
   const std::int64_t bytes = list.nest.element_bytes;
   const host::EntriesKernel kernel = host::entries_kernel(bytes);
-  host::each_point(
-      list.nest, 0, list.nest.source_offset, list.nest.target_offset, [&](const Run& point) {
-        kernel(list.entries, bytes, source + point.source_offset, target + point.target_offset);
-      });
+  each_point(list.nest, list.nest.source_offset, list.nest.target_offset, [&](const Run& point) {
+    kernel(list.entries, bytes, source + point.source_offset, target + point.target_offset);
+  });
 }
 
 /// Copies a list of nests, some at a time, so that those which walk the same records are grouped.
 void copy_nests_of(const IndexedNest& list, const std::byte* source, std::byte* target, bool cold) {
   std::array<LoopNest, host::group_shapes_max> nests;
   std::size_t count = 0;
-  const auto copy = [&] {
-    for (std::span left = std::span(nests).first(count); !left.empty();) {
-      left = left.subspan(copy_some(left, source, target, cold));
-    }
-    count = 0;
-  };
   for (const IndexedEntry& entry : list.entries) {
     nests[count++] = nest_of(list, entry);
-    if (count == nests.size()) copy();
+    if (count < nests.size()) continue;
+    copy_groups(nests, source, target, cold);
+    count = 0;
   }
-  copy();
+  copy_groups(std::span(nests).first(count), source, target, cold);
 }
 
 /// How the entries of a list are copied.
@@ -98,8 +98,8 @@ ListKind kind_of(const IndexedNest& list) {
                                   [](const IndexedEntry& entry) { return entry.count == 1; });
   const bool is_short = list.nest.element_bytes <= host::short_run_bytes_max;
   if (list.nest.rank != 0) {
-    if (single && is_short && host::is_list_in_loops(list)) return ListKind::elements;
-    return host::names_short_nests(list) ? ListKind::runs : ListKind::nests;
+    if (!host::names_short_nests(list)) return ListKind::nests;
+    return single && host::is_list_in_loops(list) ? ListKind::elements : ListKind::runs;
   }
   if (single && is_short) return ListKind::elements;
   return single || list.moves_touch() ? ListKind::runs : ListKind::nests;
@@ -109,7 +109,7 @@ ListKind kind_of(const IndexedNest& list) {
 
 void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                 bool cold) {
-  while (!nests.empty()) nests = nests.subspan(copy_some(nests, source, target, cold));
+  copy_groups(nests, source, target, cold);
   if (cold) host::fence_streams();
 }
 

@@ -28,7 +28,7 @@ void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
   const std::byte* source = shape.source;
   std::byte* target = shape.target;
   const bool unforeseen = cold && shape.rank > 0 && shape.element_bytes < foreseen_run_bytes_min;
-  while (true) {
+  do {
     // Prefetches the next run; after the last one of an axis these lines are not used.
     if (unforeseen) prefetch(source + shape.axes[0].source_stride, shape.element_bytes);
     if (cold) {
@@ -36,18 +36,7 @@ void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
     } else {
       std::memcpy(target, source, static_cast<std::size_t>(shape.element_bytes));
     }
-    int k = 0;
-    for (; k < shape.rank; ++k) {
-      const Axis& axis = shape.axes[k];
-      source += axis.source_stride;
-      target += axis.target_stride;
-      if (++index[k] < axis.extent) break;
-      index[k] = 0;
-      source -= axis.source_stride * axis.extent;
-      target -= axis.target_stride * axis.extent;
-    }
-    if (k == shape.rank) return;
-  }
+  } while (next_turn(shape, 0, index, source, target));
 }
 
 }  // namespace

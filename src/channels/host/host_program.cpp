@@ -153,7 +153,7 @@ void HostProgram::copy(const std::byte* source, std::byte* target, bool cold) co
                               runs.sources.empty() ? nullptr : runs.sources.data(),
                               runs.targets.empty() ? nullptr : runs.targets.data(), runs.far};
     const host::ListKernel kernel = host::list_kernel(runs.bytes);
-    host::each_point(runs.loops, 0, runs.source_begin, runs.target_begin, [&](const Run& point) {
+    each_point(runs.loops, runs.source_begin, runs.target_begin, [&](const Run& point) {
       kernel(list, source + point.source_offset, target + point.target_offset);
     });
   }

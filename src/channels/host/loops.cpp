@@ -35,25 +35,14 @@ void copy_loops(const Shape& shape, Prefetcher& next) {
   std::int64_t index[Shape::rank_max] = {};
   const std::byte* source = shape.source;
   std::byte* target = shape.target;
-  while (true) {
+  do {
     for (std::int64_t at = 0; at < inner.extent; at += part) {
       const std::int64_t count = std::min(part, inner.extent - at);
       next.keep_pace(count * shape.element_bytes);
       kernel({shape.element_bytes, count, inner.source_stride, inner.target_stride},
              source + at * inner.source_stride, target + at * inner.target_stride);
     }
-    int k = 1;
-    for (; k < shape.rank; ++k) {
-      const Axis& axis = shape.axes[k];
-      source += axis.source_stride;
-      target += axis.target_stride;
-      if (++index[k] < axis.extent) break;
-      index[k] = 0;
-      source -= axis.source_stride * axis.extent;
-      target -= axis.target_stride * axis.extent;
-    }
-    if (k >= shape.rank) return;
-  }
+  } while (next_turn(shape, 1, index, source, target));
 }
 
 }  // namespace tranship::host

@@ -153,26 +153,12 @@ void move_rows(const Grid& grid, std::int64_t first, std::int64_t last) {
 /// The same for rows that are equally far apart on both sides.
 template <typename Element>
 void move_even_rows(const Grid& grid, std::int64_t first, std::int64_t last) {
-  const std::int64_t element_bytes = grid.element_bytes;
-  const std::int64_t source_step = grid.row_sources[1] - grid.row_sources[0];
-  const std::int64_t target_step = grid.row_targets[1] - grid.row_targets[0];
+  const MoveLoop loop{grid.element_bytes, last - first, grid.row_sources[1] - grid.row_sources[0],
+                      grid.row_targets[1] - grid.row_targets[0]};
   for (std::int64_t j = 0; j < grid.columns; ++j) {
     const std::byte* source = grid.source + grid.column_sources[j] + grid.row_sources[first];
     std::byte* target = grid.target + grid.column_targets[j] + grid.row_targets[first];
-    std::int64_t left = last - first;
-    for (; left >= 4; left -= 4) {
-      Element::copy(source, target, element_bytes);
-      Element::copy(source + source_step, target + target_step, element_bytes);
-      Element::copy(source + 2 * source_step, target + 2 * target_step, element_bytes);
-      Element::copy(source + 3 * source_step, target + 3 * target_step, element_bytes);
-      source += 4 * source_step;
-      target += 4 * target_step;
-    }
-    for (; left > 0; --left) {
-      Element::copy(source, target, element_bytes);
-      source += source_step;
-      target += target_step;
-    }
+    move_loop<Element>(loop, source, target);
   }
 }
 

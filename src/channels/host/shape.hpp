@@ -53,6 +53,22 @@ struct Shape {
   }
 };
 
+/// Moves both addresses to the next turn of the axes from `first` on, and counts it in `index`,
+/// which begins as zeros. Returns false, with both at the beginning again, after the last one.
+inline bool next_turn(const Shape& shape, int first, std::int64_t* index, const std::byte*& source,
+                      std::byte*& target) {
+  for (int k = first; k < shape.rank; ++k) {
+    const Axis& axis = shape.axes[k];
+    source += axis.source_stride;
+    target += axis.target_stride;
+    if (++index[k] < axis.extent) return true;
+    index[k] = 0;
+    source -= axis.source_stride * axis.extent;
+    target -= axis.target_stride * axis.extent;
+  }
+  return false;
+}
+
 /// Returns the bytes of the source from the first to the last that a shape reads.
 Range source_range(const Shape& shape);
 

@@ -7,6 +7,7 @@
 
 #include "channels/host/moves.hpp"
 #include "data/indexed_nest.hpp"
+#include "data/points.hpp"
 #include "data/run.hpp"
 
 namespace tranship::host {
@@ -27,51 +28,31 @@ inline bool names_short_nests(const IndexedNest& list) {
   return points < short_nest_points_max || is_list_in_loops(list);
 }
 
-/// Calls `visit` for each point of a nest, the innermost of its first loops fastest.
-template <typename Visit>
-void each_point(const LoopNest& nest, int done, std::int64_t source, std::int64_t target,
-                const Visit& visit) {
-  if (done == nest.rank) return visit(Run{source, target, nest.element_bytes});
-  const Loop& loop = nest.loops[static_cast<std::size_t>(nest.rank - 1 - done)];
-  for (std::int64_t turn = 0; turn < loop.extent; ++turn) {
-    each_point(nest, done + 1, source, target, visit);
-    source += loop.source_stride;
-    target += loop.target_stride;
-  }
-}
-
 /// Calls `visit(const Run&)` for each contiguous run of a list, in the order in which they lie.
 template <typename Visit>
 void each_run(const IndexedNest& list, const Visit& visit) {
   const LoopNest& nest = list.nest;
-  const bool touch = list.moves_touch();
-  const auto each_move = [&](std::int64_t source, std::int64_t target, const auto& each) {
-    for (const IndexedEntry& entry : list.entries) {
-      std::int64_t from = source + entry.source_offset;
-      std::int64_t to = target + entry.target_offset;
-      const std::int64_t moves = touch ? 1 : entry.count;
-      for (std::int64_t move = 0; move < moves; ++move) {
-        each(from, to, touch ? entry.count : 1);
-        from += list.source_step;
-        to += list.target_step;
-      }
-    }
+  IndexedNest moves = list;  // of the nest's first point alone
+  moves.nest.rank = 0;
+  const auto each_move = [&](const auto& each) {
+    (void)for_each_run({&moves, 1}, [&](const Run& run) {
+      each(run);
+      return true;
+    });
   };
   if (is_list_in_loops(list)) {
-    each_point(nest, 0, nest.source_offset, nest.target_offset, [&](const Run& point) {
-      each_move(point.source_offset, point.target_offset,
-                [&](std::int64_t from, std::int64_t to, std::int64_t) {
-                  visit(Run{from, to, nest.element_bytes});
-                });
+    each_point(nest, nest.source_offset, nest.target_offset, [&](const Run& point) {
+      moves.nest.source_offset = point.source_offset;
+      moves.nest.target_offset = point.target_offset;
+      each_move(visit);
     });
     return;
   }
-  each_move(nest.source_offset, nest.target_offset,
-            [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-              each_point(nest, 0, from, to, [&](const Run& point) {
-                visit(Run{point.source_offset, point.target_offset, point.bytes * count});
-              });
-            });
+  each_move([&](const Run& move) {
+    each_point(nest, move.source_offset, move.target_offset, [&](const Run& point) {
+      visit(Run{point.source_offset, point.target_offset, move.bytes});
+    });
+  });
 }
 
 /// Collects short runs and copies those of one length together. Has 50 KiB; copies what is left
