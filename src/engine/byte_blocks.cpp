@@ -41,16 +41,17 @@ Result<CopyPair> as_bytes(const Array& source, const Array& target) {
   return CopyPair{std::move(*from), std::move(*to)};
 }
 
-Result<Array> with_bytes(Array block, std::int64_t count) {
-  auto view = byte_view(begin_of(block), count);
-  if (!view) return view.error();
-  block.view = std::move(*view);
-  return block;
-}
-
-Array first_of(Array block, std::int64_t count) {
-  block.view.extents[0] = count;
-  return block;
+Result<PlanQuery> byte_query(CopyRunner& runner, const CopyPair& blocks, std::int64_t bytes,
+                             const CopyOptions& options) {
+  CopyPair ends = blocks;
+  for (Array* block : {&ends.source, &ends.target}) {
+    auto view = byte_view(begin_of(*block), bytes);
+    if (!view) return view.error();
+    block->view = std::move(*view);
+  }
+  auto query = runner.planner().query_of(ends.source, ends.target, options);
+  if (query) query->lanes_max = 1;
+  return query;
 }
 
 }  // namespace tranship

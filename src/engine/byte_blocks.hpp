@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "engine/copy_options.hpp"
+#include "engine/copy_runner.hpp"
 
 namespace tranship {
 
@@ -12,12 +13,11 @@ namespace tranship {
 /// @error invalid_argument for an array with gaps
 Result<CopyPair> as_bytes(const Array& source, const Array& target);
 
-/// Returns the first `count` bytes of a block.
-Array first_of(Array block, std::int64_t count);
-
-/// Returns the block as one of `count` bytes, whatever it has: to plan a copy of as many.
-/// @error invalid_argument if there is no such block
-Result<Array> with_bytes(Array block, std::int64_t count);
+/// Returns the question for the path of a list of `bytes` bytes between two blocks: it counts as so
+/// many neighbouring bytes, however few the blocks have.
+/// @error as CopyPlanner::query_of()
+Result<PlanQuery> byte_query(CopyRunner& runner, const CopyPair& blocks, std::int64_t bytes,
+                             const CopyOptions& options);
 
 /// Returns the block's first byte, counted from its array's address.
 inline std::int64_t begin_of(const Array& block) { return block.view.mapping->begin_bytes(); }

@@ -1,7 +1,5 @@
 #include "engine/copy_pieces.hpp"
 
-#include <algorithm>
-
 #include "engine/byte_blocks.hpp"
 #include "engine/check_pieces.hpp"
 #include "engine/checks.hpp"
@@ -29,16 +27,11 @@ Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Arra
   auto ends = as_bytes(source, target);
   if (!ends) return ends.error();
   if (Status s = check_blocks(*ends, pieces); !s) return s.error();
-  // Planned as so many neighbouring bytes.
-  const std::int64_t planned =
-      std::min({pieces.bytes(), ends->source.view.bytes(), ends->target.view.bytes()});
-  auto query = runner.planner().query_of(first_of(ends->source, planned),
-                                         first_of(ends->target, planned), options);
+  auto query = byte_query(runner, *ends, pieces.bytes(), options);
   if (!query) return query.error();
-  query->lanes_max = 1;
   auto path = path_of_list(runner, *query);
   if (!path) return path.error();
-  if (planned == 0) return ListPlan{std::move(path->plan), std::move(*ends), {}};
+  if (pieces.bytes() == 0) return ListPlan{std::move(path->plan), std::move(*ends), {}};
   lower_pieces(pieces, begin_of(ends->source), begin_of(ends->target), path->tile_bytes, copy);
   return plan_list(*path, std::move(*ends), options, copy);
 }

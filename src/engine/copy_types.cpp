@@ -101,14 +101,8 @@ Result<ListPlan> plan_types(CopyRunner& runner, std::span<const TypedPair> group
       group.begin(), group.end(),
       [](const TypedPair& a, const TypedPair& b) { return a.source.bytes() < b.source.bytes(); });
   CopyPair ends = blocks[static_cast<std::size_t>(largest - group.begin())];
-  // Planned as so many neighbouring bytes, however few the arrays have.
-  auto source = with_bytes(ends.source, bytes);
-  auto target = with_bytes(ends.target, bytes);
-  if (!source) return source.error();
-  if (!target) return target.error();
-  auto query = runner.planner().query_of(*source, *target, options);
+  auto query = byte_query(runner, ends, bytes, options);
   if (!query) return query.error();
-  query->lanes_max = 1;
   auto path = path_of_list(runner, *query);
   if (!path) return path.error();
   own_all(ends, group);
