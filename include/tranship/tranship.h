@@ -11,6 +11,7 @@
 #include "engine.h"
 #include "error.h"
 #include "instance.h"
+#include "packer.h"
 #include "staging.h"
 #include "types.h"
 

@@ -147,6 +147,13 @@ TRANSHIP_API int64_t tranship_type_true_lower_bound(const tranship_type* type);
 /* Returns one past the highest byte that an element occupies; 0 for NULL, and if there is none. */
 TRANSHIP_API int64_t tranship_type_true_upper_bound(const tranship_type* type);
 
+/* Returns in how many contiguous runs the elements lie, at most; 0 for NULL. */
+TRANSHIP_API int64_t tranship_type_runs(const tranship_type* type);
+
+/* Returns 1 if no two elements share a byte, so that elements may be written to the type's places.
+ * 0 for NULL, and if that cannot be shown: for some million runs of no regular form. */
+TRANSHIP_API int tranship_type_disjoint(const tranship_type* type);
+
 /* Returns how the type was built, such as "vector(4, 1, 8, f8)", with long lists cut. Valid until
  * the type is freed; empty for NULL. */
 TRANSHIP_API const char* tranship_type_text(const tranship_type* type);

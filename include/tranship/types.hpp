@@ -46,6 +46,11 @@ class Datatype {
   std::int64_t true_upper_bound() const noexcept {
     return tranship_type_true_upper_bound(handle());
   }
+  /// Returns in how many contiguous runs the elements lie, at most.
+  std::int64_t runs() const noexcept { return tranship_type_runs(handle()); }
+  /// Returns whether no two elements share a byte, so that elements may be written to the type's
+  /// places; false also if that cannot be shown.
+  bool disjoint() const noexcept { return tranship_type_disjoint(handle()) != 0; }
   /// Returns how it was built, such as "vector(4, 1, 8, f8)", with long lists cut.
   std::string text() const { return tranship_type_text(handle()); }
 

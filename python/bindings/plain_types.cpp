@@ -3,9 +3,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "channels/host/host_program.hpp"
+#include "channels/host/type_packer.hpp"
 #include "datatypes/type_form.hpp"
-#include "datatypes/type_lowering.hpp"
 #include "numpy_array.hpp"
 #include "remembered.hpp"
 
@@ -22,13 +21,8 @@ struct Entry {
 };
 
 std::shared_ptr<const HostProgram> make_program(const Datatype& type, bool unpacks) {
-  const auto packed = Datatype::contiguous(type.bytes(), unwrap(Datatype::element("V1")));
-  IndexedCopy copy;
-  const TypeForm& one = type.form();
-  const TypeForm& other = packed->form();
-  unwrap(lower_types(unpacks ? other : one, unpacks ? one : other, 0, 0, type.bytes(), copy));
-  copy.finish();
-  return std::make_shared<const HostProgram>(copy.nests());
+  return std::make_shared<const HostProgram>(
+      unwrap(unpacks ? unpacking_program(type) : packing_program(type)));
 }
 
 const HostProgram& program_of(const Datatype& type, bool unpacks) {

@@ -1,4 +1,4 @@
-// What stands behind the handles of engine.h and instance.h.
+// What stands behind the handles of the C API.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "c/errors.hpp"
+#include "channels/host/type_packer.hpp"
+#include "datatypes/datatype.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
 #include "os/fork.hpp"
@@ -40,6 +42,14 @@ struct tranship_prepared {
   std::shared_ptr<tranship::Engine> engine;
   tranship::PreparedCopy copy;
   std::uint64_t generation = tranship::fork_generation();
+};
+
+struct tranship_type {
+  tranship::Datatype type;
+};
+
+struct tranship_packer {
+  tranship::TypePacker packer;
 };
 
 struct tranship_plan {

@@ -9,14 +9,11 @@
 
 #include "c/copies.hpp"
 #include "datatypes/datatype.hpp"
+#include "datatypes/type_form.hpp"
 #include "engine/copy_types.hpp"
 
 using namespace tranship;
 using namespace tranship::c_api;
-
-struct tranship_type {
-  Datatype type;
-};
 
 namespace {
 
@@ -256,6 +253,14 @@ int64_t tranship_type_true_lower_bound(const tranship_type* type) {
 
 int64_t tranship_type_true_upper_bound(const tranship_type* type) {
   return type != nullptr ? type->type.true_upper_bound() : 0;
+}
+
+int64_t tranship_type_runs(const tranship_type* type) {
+  return type != nullptr ? type->type.form().runs() : 0;
+}
+
+int tranship_type_disjoint(const tranship_type* type) {
+  return type != nullptr && type->type.disjoint() ? 1 : 0;
 }
 
 const char* tranship_type_text(const tranship_type* type) {

@@ -18,6 +18,7 @@
 #include "engine/engine.hpp"
 #include "engine/gpu_side.hpp"
 #include "engine/processes.hpp"
+#include "os/caches.hpp"
 #include "plan/tile.hpp"
 
 namespace tranship {
@@ -37,8 +38,6 @@ constexpr int handoffs = 60;
 /// Bytes of the copies whose latency is measured.
 constexpr std::int64_t latency_bytes = 1 * MiB;
 constexpr int plans = 60;
-/// Largest believed cache for each core, in bytes: few machines have more.
-constexpr std::int64_t cache_bytes_a_core_max = 4 * MiB;
 
 enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
 
@@ -49,35 +48,6 @@ std::string date_now() {
   char text[32];
   (void)std::strftime(text, sizeof text, "%FT%T+00:00", gmtime_r(&now, &parts));
   return text;
-}
-
-/// Returns the size of the last-level cache that the system reports; 0 if it reports none.
-std::int64_t last_level_cache_bytes() {
-  // sysfs comes first: in virtual machines sysconf() reports the host's whole cache, not this
-  // share.
-  std::int64_t largest = 0;
-  for (int index = 0; index < 8; ++index) {
-    const std::string path =
-        "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size";
-    const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), &std::fclose);
-    long kibibytes = 0;
-    if (file && std::fscanf(file.get(), "%ld", &kibibytes) == 1) {
-      largest = std::max(largest, kibibytes * KiB);
-    }
-  }
-  if (largest > 0) return largest;
-  for (const int name : {_SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE, _SC_LEVEL4_CACHE_SIZE}) {
-    largest = std::max<std::int64_t>(largest, sysconf(name));
-  }
-  return largest;
-}
-
-/// Returns the cache that this process can use, in bytes. Virtual machines report the cache of a
-/// whole socket, which other machines use, too: two cores with a reported cache of 260 MiB copied
-/// 16 to 128 MiB at 10 GB/s through the cache and at 15 GB/s with streaming stores.
-std::int64_t cache_bytes_at_hand() {
-  const auto cores = static_cast<std::int64_t>(std::max(std::thread::hardware_concurrency(), 1U));
-  return std::min(last_level_cache_bytes(), cores * cache_bytes_a_core_max);
 }
 
 /// Returns the profile of this machine with placeholders for the rates.

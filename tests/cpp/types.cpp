@@ -125,6 +125,23 @@ void check_lifetimes(const ts::Engine& engine) {
   }
 }
 
+void check_packers() {
+  const std::vector<double> matrix = counted(24);
+  std::vector<double> packed(6);
+  std::vector<double> other(24);
+  std::optional<ts::Packer> packer(types::vector(3, 1, 4, types::of<double>()));
+  EXPECT(packer->bytes() == 24);
+  packer.emplace(types::vector(6, 1, 4, types::of<double>()), 1);
+  const ts::Packer copy = *packer;
+  packer.reset();
+  copy.pack(matrix.data(), packed.data());
+  copy.unpack(packed.data(), other.data());
+  for (std::size_t k = 0; k < 24; ++k) EXPECT(other[k] == (k % 4 == 0 ? matrix[k] : 0));
+  const ts::Packer twice(types::vector(2, 1, 0, types::of<double>()));
+  EXPECT(throws<ts::InvalidArgument>([&] { twice.unpack(packed.data(), other.data()); }));
+  EXPECT(throws<ts::InvalidArgument>([&] { ts::Packer({}); }));
+}
+
 void check_refusals(const ts::Engine& engine) {
   const Datatype number = types::of<float>();
   const Datatype twice = types::vector(2, 1, 0, number);
@@ -166,6 +183,7 @@ int main() {
   check_properties();
   check_copies(engine);
   check_lifetimes(engine);
+  check_packers();
   check_refusals(engine);
   engine.close();
   std::vector<double> values(2);

@@ -37,9 +37,12 @@ COMMANDS = {
     "ls": "staging",
     "trace": "trace",
     "config": "config",
+    "mpi-run": "mpi_run",
 }
 """The module of each command, which is imported when the command is run or listed."""
 
+RUNS_PROGRAMS = ("mpi-run",)
+"""Commands whose arguments are a program and its options."""
 WITH_NEGATIVE = ("put", "get")
 """Commands of which an argument may be a negative number."""
 FLAGS = ("--json", "--help", "-h")
@@ -57,7 +60,10 @@ def build(name: str | None = None) -> typer.Typer:
     app.callback()(root)
     for each, command in commands(name).items():
         lines = ["Examples:", *command.examples.strip().splitlines()]
-        settings = {"ignore_unknown_options": True} if command.takes_anything else None
+        settings = {
+            "ignore_unknown_options": command.takes_anything,
+            "allow_interspersed_args": each not in RUNS_PROGRAMS,
+        }
         app.command(each, epilog="\n\n".join(lines), context_settings=settings)(command.function)
     return app
 
@@ -75,9 +81,10 @@ def commands(name: str | None) -> dict[str, Command]:
 def own_command(name: str) -> Command:
     """Imports a command of this package."""
     module = importlib.import_module(f".{COMMANDS[name]}", __package__)
-    shared = COMMANDS[name] != name
+    function = name.replace("-", "_")
+    shared = COMMANDS[name] != function
     examples = getattr(module, f"{name.upper()}_EXAMPLES" if shared else "EXAMPLES")
-    return Command(getattr(module, name), examples)
+    return Command(getattr(module, function), examples)
 
 
 def root(

@@ -1,0 +1,93 @@
+#include "channels/host/type_packer.hpp"
+
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "datatypes/type_form.hpp"
+#include "datatypes/type_lowering.hpp"
+#include "os/caches.hpp"
+
+namespace tranship {
+namespace {
+
+Result<HostProgram> program(const Datatype& type, bool unpacks) {
+  const auto byte = Datatype::element("V1");
+  if (!byte) return byte.error();
+  const auto packed = Datatype::contiguous(type.bytes(), *byte);
+  if (!packed) return packed.error();
+  const TypeForm& places = type.form();
+  const TypeForm& dense = packed->form();
+  IndexedCopy copy;
+  Status lowered =
+      lower_types(unpacks ? dense : places, unpacks ? places : dense, 0, 0, type.bytes(), copy);
+  if (!lowered) return lowered.error();
+  copy.finish();
+  return HostProgram(copy.nests());
+}
+
+/// A program that is compiled when it is first asked for.
+class Compiled {
+ public:
+  template <typename Compile>
+  const Result<HostProgram>& get(const Compile& compile) {
+    std::call_once(once_, [&] { program_.emplace(compile()); });
+    return *program_;
+  }
+
+ private:
+  std::once_flag once_;
+  std::optional<Result<HostProgram>> program_;
+};
+
+/// Whether a copy of so many bytes does not fit the caches, for copy_nests().
+bool is_cold(std::int64_t bytes) {
+  static const std::int64_t cache_bytes = cache_bytes_at_hand();
+  return 2 * bytes > cache_bytes;
+}
+
+}  // namespace
+
+struct TypePacker::Programs {
+  Compiled pack;
+  Compiled unpack;
+};
+
+Result<HostProgram> packing_program(const Datatype& type) { return program(type, false); }
+
+Result<HostProgram> unpacking_program(const Datatype& type) {
+  if (!type.disjoint()) {
+    return Error{
+        ErrorCode::invalid_argument,
+        "the type " + type.text() + " names a byte twice, so nothing can be unpacked to it",
+        "unpack to a type whose elements do not share bytes"};
+  }
+  return program(type, true);
+}
+
+TypePacker::TypePacker(Datatype type)
+    : type_(std::move(type)), programs_(std::make_shared<Programs>()) {}
+
+Result<TypePacker> TypePacker::make(const Datatype& type, std::int64_t count) {
+  auto items = Datatype::contiguous(count, type);
+  if (!items) return items.error();
+  return TypePacker(std::move(*items));
+}
+
+Status TypePacker::pack(const std::byte* items, std::byte* packed) const {
+  if (bytes() == 0) return {};
+  const auto& program = programs_->pack.get([&] { return packing_program(type_); });
+  if (!program) return program.error();
+  program->copy(items, packed, is_cold(bytes()));
+  return {};
+}
+
+Status TypePacker::unpack(const std::byte* packed, std::byte* items) const {
+  if (bytes() == 0) return {};
+  const auto& program = programs_->unpack.get([&] { return unpacking_program(type_); });
+  if (!program) return program.error();
+  program->copy(packed, items, is_cold(bytes()));
+  return {};
+}
+
+}  // namespace tranship

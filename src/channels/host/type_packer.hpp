@@ -1,0 +1,51 @@
+// Packing in host memory, at once: the elements of a type, one behind the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "base/error.hpp"
+#include "channels/host/host_program.hpp"
+#include "datatypes/datatype.hpp"
+
+namespace tranship {
+
+/// Compiles what moves the elements of a type, which counts from the source's begin, to packed
+/// bytes.
+/// @error unsupported as lower_types()
+Result<HostProgram> packing_program(const Datatype& type);
+
+/// Compiles what moves packed bytes to the places of a type.
+/// @error invalid_argument if the type names a byte twice; unsupported as lower_types()
+Result<HostProgram> unpacking_program(const Datatype& type);
+
+/// Packs and unpacks items of one type, on the calling thread, in memory that it can read and
+/// write. Each of the two is compiled when it is first used. A value, whose copies share
+/// everything. Threads: all.
+class TypePacker {
+ public:
+  /// @error invalid_argument, out_of_range as Datatype::contiguous()
+  static Result<TypePacker> make(const Datatype& type, std::int64_t count);
+
+  /// Of all items, packed.
+  std::int64_t bytes() const { return type_.bytes(); }
+
+  /// Copies the elements of the items at `items` to bytes(), which must not overlap them.
+  /// @error unsupported as packing_program(); then nothing is copied
+  Status pack(const std::byte* items, std::byte* packed) const;
+
+  /// Copies packed bytes to the elements of the items at `items`, and nothing between them.
+  /// @error as unpacking_program(); then nothing is copied
+  Status unpack(const std::byte* packed, std::byte* items) const;
+
+ private:
+  struct Programs;
+
+  explicit TypePacker(Datatype type);
+
+  Datatype type_;
+  std::shared_ptr<Programs> programs_;
+};
+
+}  // namespace tranship

@@ -1,0 +1,76 @@
+#include "mpi/blocks.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "mpi/type_reader.hpp"
+
+namespace tranship::mpi {
+namespace {
+
+/// Returns the bytes of a block whose items lie one behind the other from the address on; nothing
+/// for others.
+std::optional<std::int64_t> dense_bytes(std::int64_t count, MPI_Datatype type) {
+  MPI_Count bytes = 0;
+  MPI_Count lower_bound = 0;
+  MPI_Count extent = 0;
+  MPI_Count true_lower_bound = 0;
+  MPI_Count true_extent = 0;
+  if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &bytes) != MPI_SUCCESS ||
+      PMPI_Type_get_extent_x(type, &lower_bound, &extent) != MPI_SUCCESS ||
+      PMPI_Type_get_true_extent_x(type, &true_lower_bound, &true_extent) != MPI_SUCCESS) {
+    return {};
+  }
+  // A derived type of this size may have its elements in another order.
+  const auto plan = plan_of(type);
+  const bool in_order = plan ? plan->contiguous() : is_basic(type);
+  if (!in_order || extent != bytes || true_extent != bytes || true_lower_bound != 0) return {};
+  std::int64_t all = 0;
+  if (__builtin_mul_overflow(static_cast<std::int64_t>(bytes), count, &all)) return {};
+  return all;
+}
+
+}  // namespace
+
+bool Blocks::add(const Block& block, bool received, std::int64_t count_max) {
+  const std::size_t number = bytes_.size();
+  // MPI places a block where its displacement says, on its address as a number.
+  auto* items = const_cast<std::byte*>(block.items);
+  std::int64_t bytes = 0;
+  if (block.count > 0) {
+    auto message =
+        received ? Message::to_unpack(Task::message, items, block.count, block.type, count_max)
+                 : Message::to_pack(Task::message, items, block.count, block.type, count_max);
+    if (message) {
+      bytes = message->bytes();
+      strided_.push_back({std::move(*message), number});
+    } else {
+      const auto dense = dense_bytes(block.count, block.type);
+      if (!dense || *dense > count_max) return false;
+      bytes = *dense;
+      dense_.push_back({items, number});
+    }
+  } else if (block.count < 0) {
+    return false;  // an error of the program, which MPI tells it
+  }
+  bytes_.push_back(bytes);
+  places_.push_back(total_);
+  return !__builtin_add_overflow(total_, bytes, &total_);
+}
+
+bool Blocks::pack() {
+  for (Strided& block : strided_) {
+    if (!block.message.pack_to(at(block.number), Report::collective)) return false;
+  }
+  for (const Dense& block : dense_) std::memcpy(at(block.number), block.items, size_of(block));
+  return true;
+}
+
+void Blocks::unpack() {
+  for (Strided& block : strided_) {
+    block.message.unpack_from(at(block.number), block.message.bytes(), Report::collective);
+  }
+  for (const Dense& block : dense_) std::memcpy(block.items, at(block.number), size_of(block));
+}
+
+}  // namespace tranship::mpi

@@ -1,0 +1,87 @@
+// The blocks of one side of a collective call, of which each has a type of its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "mpi/buffers.hpp"
+#include "mpi/handles.hpp"
+#include "mpi/message.hpp"
+
+namespace tranship::mpi {
+
+/// Blocks that are packed into one buffer, one behind the other. If one block of a side is packed
+/// here, all are: they are counted from one address.
+class Blocks {
+ public:
+  /// What a call gives for a side.
+  template <typename Count, typename Place>
+  struct Given {
+    const void* items;
+    const Count* counts;
+    const Place* places;  ///< bytes from `items`
+    const MPI_Datatype* types;
+  };
+
+  /// Returns the blocks of one side of a call; nothing if they are left to MPI.
+  template <typename Count, typename Place>
+  static std::optional<Blocks> of(int blocks, const Given<Count, Place>& given, bool received) {
+    return make(blocks, received, most_of<Count>(), most_of<Place>(), [&](std::size_t k) {
+      return Block{static_cast<const std::byte*>(given.items) + given.places[k],
+                   static_cast<std::int64_t>(given.counts[k]), given.types[k]};
+    });
+  }
+
+  /// Packs all blocks. Returns false if that is not possible.
+  bool pack();
+  /// Unpacks all blocks, which have arrived.
+  void unpack();
+
+  std::byte* data() const { return buffer_.data(); }
+  const std::vector<std::int64_t>& bytes() const { return bytes_; }
+  const std::vector<std::int64_t>& places() const { return places_; }
+
+ private:
+  struct Block {
+    const std::byte* items;
+    std::int64_t count;
+    MPI_Datatype type;
+  };
+  /// A block whose items lie one behind the other.
+  struct Dense {
+    std::byte* items = nullptr;
+    std::size_t number = 0;
+  };
+  struct Strided {
+    Message message;
+    std::size_t number = 0;
+  };
+
+  template <typename BlockOf>
+  static std::optional<Blocks> make(int blocks, bool received, std::int64_t count_max,
+                                    std::int64_t place_max, const BlockOf& block_of) {
+    Blocks made;
+    for (int k = 0; k < blocks; ++k) {
+      if (!made.add(block_of(static_cast<std::size_t>(k)), received, count_max)) return {};
+    }
+    if (made.strided_.empty() || made.total_ > place_max) return {};
+    made.buffer_ = Buffer::of(made.total_);
+    if (made.buffer_.data() == nullptr) return {};
+    return made;
+  }
+  bool add(const Block& block, bool received, std::int64_t count_max);
+  std::byte* at(std::size_t number) const { return data() + places_[number]; }
+  std::size_t size_of(const Dense& block) const {
+    return static_cast<std::size_t>(bytes_[block.number]);
+  }
+
+  std::vector<std::int64_t> bytes_;
+  std::vector<std::int64_t> places_;
+  std::int64_t total_ = 0;
+  std::vector<Dense> dense_;
+  std::vector<Strided> strided_;
+  Buffer buffer_;
+};
+
+}  // namespace tranship::mpi

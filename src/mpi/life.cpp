@@ -1,0 +1,81 @@
+// The begin and the end of MPI, and the types that are committed between them.
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "mpi/report.hpp"
+#include "mpi/requests.hpp"
+#include "mpi/settings.hpp"
+#include "mpi/type_plan.hpp"
+
+namespace tranship::mpi {
+namespace {
+
+#if defined(MPI_ABI)
+constexpr const char* built_for = "the MPI standard ABI";
+#elif defined(OMPI_MAJOR_VERSION)
+constexpr const char* built_for = "Open MPI";
+#else
+constexpr const char* built_for = "MPICH";
+#endif
+
+/// Returns the kind of MPI library that the program uses. Its handles are numbers in MPICH and
+/// those that descend from it, and pointers in the others.
+std::string kind_at_hand() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void*>(&PMPI_Init), &info) != 0 && info.dli_fname != nullptr &&
+      std::strstr(info.dli_fname, "mpi_abi") != nullptr) {
+    return "the MPI standard ABI";
+  }
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  (void)PMPI_Get_library_version(version, &length);
+  return std::strstr(version, "Open MPI") != nullptr ? "Open MPI" : "MPICH";
+}
+
+/// Ends the process before MPI begins if its handles are not those that this library knows.
+void check_kind() {
+  const std::string kind = kind_at_hand();
+  if (kind == built_for) return;
+  (void)std::fprintf(stderr,
+                     "tranship-mpi: this library was built for %s, and the program uses %s: give "
+                     "`tranship mpi-run --mpicxx` the compiler of the program's MPI\n",
+                     built_for, kind.c_str());
+  std::_Exit(2);
+}
+
+}  // namespace
+}  // namespace tranship::mpi
+
+using namespace tranship::mpi;
+
+TRANSHIP_MPI_API int MPI_Init(int* argc, char*** argv) {
+  check_kind();
+  (void)settings();
+  return PMPI_Init(argc, argv);
+}
+
+TRANSHIP_MPI_API int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
+  check_kind();
+  (void)settings();
+  return PMPI_Init_thread(argc, argv, required, provided);
+}
+
+TRANSHIP_MPI_API int MPI_Finalize() {
+  requests().sweep();
+  int rank = 0;
+  (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  forget_plans();
+  const int code = PMPI_Finalize();
+  report().print(rank);
+  return code;
+}
+
+TRANSHIP_MPI_API int MPI_Type_commit(MPI_Datatype* type) {
+  const int code = PMPI_Type_commit(type);
+  if (code == MPI_SUCCESS) keep_plan(*type);
+  return code;
+}

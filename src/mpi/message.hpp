@@ -1,0 +1,84 @@
+// Items of a type that are packed here instead of by MPI.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "mpi/buffers.hpp"
+#include "mpi/choices.hpp"
+#include "mpi/handles.hpp"
+#include "mpi/report.hpp"
+#include "mpi/type_plan.hpp"
+
+namespace tranship::mpi {
+
+/// The items of one side of a call. What travels is what MPI would send: the elements one behind
+/// the other, so that the other side need not know.
+class Message {
+ public:
+  /// Returns the items of a call that are packed here; nothing if the call is left to MPI.
+  /// bytes_max: Most bytes that the call can count.
+  static std::optional<Message> to_pack(Task task, const void* items, MPI_Count count,
+                                        MPI_Datatype type, std::int64_t bytes_max);
+  static std::optional<Message> to_unpack(Task task, void* items, MPI_Count count,
+                                          MPI_Datatype type, std::int64_t bytes_max);
+
+  std::int64_t bytes() const { return bytes_; }
+  /// The memory that take_buffer() took.
+  std::byte* packed() const { return buffer_.data(); }
+
+  /// Takes memory for the packed items. Returns false if there is none: leave the call to MPI then.
+  bool take_buffer();
+
+  /// Packs the items. Returns false if that is not possible: leave the call to MPI then.
+  bool pack_to(std::byte* packed, Report::Work work);
+  bool pack(Report::Work work) { return pack_to(packed(), work); }
+
+  /// Unpacks the bytes that have arrived, which may end within an item. Ends the process with a
+  /// message if that is not possible.
+  void unpack_from(const std::byte* packed, std::int64_t arrived, Report::Work work);
+  void unpack(std::int64_t arrived, Report::Work work) { unpack_from(packed(), arrived, work); }
+
+ private:
+  static std::optional<Message> of(Task task, const void* items, MPI_Count count, MPI_Datatype type,
+                                   std::int64_t bytes_max);
+  void unpack_part(const std::byte* packed, std::int64_t whole, std::int64_t arrived);
+
+  std::shared_ptr<TypePlan> plan_;
+  std::shared_ptr<const TypePlan::Items> all_;
+  std::byte* items_ = nullptr;
+  std::int64_t bytes_ = 0;
+  Buffer buffer_;
+};
+
+/// Returns the most bytes that a call counts in MPI's type `Count`.
+template <typename Count>
+constexpr std::int64_t most_of() {
+  return static_cast<std::int64_t>(std::numeric_limits<Count>::max());
+}
+
+/// Returns the message of a call that sends, packed; nothing if the call is left to MPI.
+template <typename Count>
+std::optional<Message> packed_to_send(const void* items, Count count, MPI_Datatype type, int peer) {
+  if (peer == MPI_PROC_NULL) return {};
+  auto message = Message::to_pack(Task::message, items, count, type, most_of<Count>());
+  if (!message || !message->take_buffer() || !message->pack(Report::sent)) return {};
+  return message;
+}
+
+/// Returns memory for the message of a call that receives; nothing if the call is left to MPI.
+template <typename Count>
+std::optional<Message> ready_to_receive(void* items, Count count, MPI_Datatype type, int peer) {
+  if (peer == MPI_PROC_NULL) return {};
+  auto message = Message::to_unpack(Task::message, items, count, type, most_of<Count>());
+  if (!message || !message->take_buffer()) return {};
+  return message;
+}
+
+/// Returns how many bytes a message brought that was received packed.
+std::int64_t bytes_of(const MPI_Status& status);
+
+}  // namespace tranship::mpi

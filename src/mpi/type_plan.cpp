@@ -1,0 +1,147 @@
+#include "mpi/type_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <new>
+#include <utility>
+
+#include "mpi/report.hpp"
+#include "mpi/type_reader.hpp"
+
+namespace tranship::mpi {
+namespace {
+
+/// The plan of a type that is being made, or was. Duplicates of the type share it.
+struct Kept {
+  std::once_flag once;
+  std::shared_ptr<TypePlan> plan;  ///< null: left to MPI
+};
+
+/// The attribute's value.
+struct Attribute {
+  std::shared_ptr<Kept> kept;
+};
+
+/// Counts the types that began or ended, after which a handle may be another type's.
+std::atomic<std::uint64_t> generation{1};
+std::atomic<int> keyval{MPI_KEYVAL_INVALID};
+std::mutex keyval_mutex;
+
+int copy_attribute(MPI_Datatype, int, void*, void* given, void* made, int* flag) {
+  *flag = 0;
+  auto* copy = new (std::nothrow) Attribute(*static_cast<Attribute*>(given));
+  if (copy == nullptr) return MPI_SUCCESS;
+  *static_cast<void**>(made) = copy;
+  *flag = 1;
+  generation.fetch_add(1, std::memory_order_release);
+  return MPI_SUCCESS;
+}
+
+int delete_attribute(MPI_Datatype, int, void* value, void*) {
+  generation.fetch_add(1, std::memory_order_release);
+  delete static_cast<Attribute*>(value);
+  return MPI_SUCCESS;
+}
+
+int keyval_at_hand() {
+  int key = keyval.load(std::memory_order_acquire);
+  if (key != MPI_KEYVAL_INVALID) return key;
+  const std::lock_guard lock(keyval_mutex);
+  key = keyval.load(std::memory_order_relaxed);
+  if (key != MPI_KEYVAL_INVALID) return key;
+  if (PMPI_Type_create_keyval(&copy_attribute, &delete_attribute, &key, nullptr) != MPI_SUCCESS) {
+    return MPI_KEYVAL_INVALID;
+  }
+  keyval.store(key, std::memory_order_release);
+  return key;
+}
+
+Attribute* attribute_of(MPI_Datatype type) {
+  const int key = keyval.load(std::memory_order_acquire);
+  if (key == MPI_KEYVAL_INVALID) return nullptr;
+  void* value = nullptr;
+  int found = 0;
+  if (PMPI_Type_get_attr(type, key, reinterpret_cast<void*>(&value), &found) != MPI_SUCCESS) {
+    return nullptr;
+  }
+  return found != 0 ? static_cast<Attribute*>(value) : nullptr;
+}
+
+std::shared_ptr<TypePlan> make_plan(MPI_Datatype type) {
+  auto read = read_type(type);
+  if (!read) {
+    report().type_left_alone();
+    return nullptr;
+  }
+  if (read->bytes() == 0) return nullptr;
+  return std::make_shared<TypePlan>(std::move(*read));
+}
+
+/// What a thread remembers of the types that it used, by their handles.
+struct Remembered {
+  std::uint64_t handle = 0;
+  std::uint64_t generation = 0;
+  std::shared_ptr<TypePlan> plan;
+};
+
+}  // namespace
+
+TypePlan::TypePlan(Datatype type)
+    : type_(std::move(type)),
+      bytes_(type_.bytes()),
+      run_bytes_(bytes_ / std::max<std::int64_t>(type_.runs(), 1)),
+      contiguous_(type_.runs() == 1 && type_.extent() == bytes_) {}
+
+std::shared_ptr<const TypePlan::Items> TypePlan::items(std::int64_t count) {
+  constexpr std::size_t known_max = 32;
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : known_) {
+    if (one->count == count) return one;
+  }
+  Datatype type = types::contiguous(count, type_);
+  auto made = std::make_shared<const Items>(Items{count, type, Packer(type)});
+  if (known_.size() < known_max) {
+    known_.push_back(made);
+  } else {
+    known_[next_] = made;
+    next_ = (next_ + 1) % known_max;
+  }
+  return made;
+}
+
+void keep_plan(MPI_Datatype type) {
+  const int key = keyval_at_hand();
+  if (key == MPI_KEYVAL_INVALID || attribute_of(type) != nullptr) return;
+  auto* attribute = new (std::nothrow) Attribute;
+  if (attribute == nullptr) return;
+  attribute->kept = std::make_shared<Kept>();
+  if (PMPI_Type_set_attr(type, key, attribute) != MPI_SUCCESS) delete attribute;
+  generation.fetch_add(1, std::memory_order_release);
+}
+
+std::shared_ptr<TypePlan> plan_of(MPI_Datatype type) {
+  constexpr std::size_t places = 16;
+  thread_local std::array<Remembered, places> remembered;
+  const std::uint64_t handle = number_of(type);
+  // Handles are pointers, or numbers whose low bits count.
+  Remembered& place = remembered[(handle ^ (handle >> 6) ^ (handle >> 12)) % places];
+  const std::uint64_t now = generation.load(std::memory_order_acquire);
+  if (place.handle == handle && place.generation == now) return place.plan;
+  std::shared_ptr<TypePlan> plan;
+  if (Attribute* attribute = type != MPI_DATATYPE_NULL ? attribute_of(type) : nullptr) {
+    Kept& kept = *attribute->kept;
+    std::call_once(kept.once, [&] { kept.plan = make_plan(type); });
+    plan = kept.plan;
+  }
+  place = {handle, now, plan};
+  return plan;
+}
+
+void forget_plans() {
+  int key = keyval.exchange(MPI_KEYVAL_INVALID);
+  if (key != MPI_KEYVAL_INVALID) (void)PMPI_Type_free_keyval(&key);
+  generation.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace tranship::mpi
