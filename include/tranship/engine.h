@@ -59,6 +59,10 @@ TRANSHIP_API tranship_code tranship_engine_close(tranship_engine* engine);
  * connections. The string stays valid for the rest of the process. */
 TRANSHIP_API tranship_code tranship_engine_contact(tranship_engine* engine, const char** contact);
 
+/* Returns the number of the GPU on which an address lies, of managed memory too; -1 for host
+ * memory, for an engine without GPUs or that is closed, and for NULL. */
+TRANSHIP_API int tranship_engine_gpu_of(tranship_engine* engine, const void* address);
+
 /* -- Copies -------------------------------------------------------------------------------- */
 
 /* The end of a copy, to wait for. */

@@ -147,3 +147,15 @@ tranship_code tranship_engine_contact(tranship_engine* engine, const char** cont
     return {};
   });
 }
+
+int tranship_engine_gpu_of(tranship_engine* engine, const void* address) {
+  int gpu = -1;
+  (void)caught([&]() -> Status {
+    const auto used = use(engine, {{"address", address}});
+    if (!used || !(*used)->gpus()) return {};
+    const PointerInfo info = (*used)->gpus()->where(address);
+    if (info.kind == MemoryKind::device || info.kind == MemoryKind::managed) gpu = info.device;
+    return {};
+  });
+  return gpu;
+}

@@ -22,8 +22,8 @@ std::optional<std::int64_t> dense_bytes(std::int64_t count, MPI_Datatype type) {
     return {};
   }
   // A derived type of this size may have its elements in another order.
-  const auto plan = plan_of(type);
-  const bool in_order = plan ? plan->contiguous() : is_basic(type);
+  const auto items = items_of(type, count);
+  const bool in_order = items ? items->contiguous : is_basic(type);
   if (!in_order || extent != bytes || true_extent != bytes || true_lower_bound != 0) return {};
   std::int64_t all = 0;
   if (__builtin_mul_overflow(static_cast<std::int64_t>(bytes), count, &all)) return {};
@@ -42,13 +42,21 @@ bool Blocks::add(const Block& block, bool received, std::int64_t count_max) {
         received ? Message::to_unpack(Task::message, items, block.count, block.type, count_max)
                  : Message::to_pack(Task::message, items, block.count, block.type, count_max);
     if (message) {
-      bytes = message->bytes();
-      strided_.push_back({std::move(*message), number});
+      gains_ = true;
     } else {
       const auto dense = dense_bytes(block.count, block.type);
       if (!dense || *dense > count_max) return false;
       bytes = *dense;
-      dense_.push_back({items, number});
+      if (gpu_of(items) < 0) {
+        dense_.push_back({items, number});
+      } else {
+        message = Message::of_bytes(items, bytes);
+      }
+    }
+    if (message) {
+      bytes = message->bytes();
+      on_gpu_ = on_gpu_ || message->on_gpu();
+      strided_.push_back({std::move(*message), number});
     }
   } else if (block.count < 0) {
     return false;  // an error of the program, which MPI tells it

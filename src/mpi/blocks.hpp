@@ -65,8 +65,8 @@ class Blocks {
     for (int k = 0; k < blocks; ++k) {
       if (!made.add(block_of(static_cast<std::size_t>(k)), received, count_max)) return {};
     }
-    if (made.strided_.empty() || made.total_ > place_max) return {};
-    made.buffer_ = Buffer::of(made.total_);
+    if (!made.gains_ || made.total_ > place_max) return {};
+    made.buffer_ = Buffer::of(made.total_, made.on_gpu_);
     if (made.buffer_.data() == nullptr) return {};
     return made;
   }
@@ -79,8 +79,10 @@ class Blocks {
   std::vector<std::int64_t> bytes_;
   std::vector<std::int64_t> places_;
   std::int64_t total_ = 0;
+  bool gains_ = false;   ///< whether a block has a type that is packed here
+  bool on_gpu_ = false;  ///< whether a block lies in the memory of a GPU
   std::vector<Dense> dense_;
-  std::vector<Strided> strided_;
+  std::vector<Strided> strided_;  ///< also dense ones on a GPU
   Buffer buffer_;
 };
 

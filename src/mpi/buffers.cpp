@@ -7,6 +7,8 @@
 #include <mutex>
 #include <utility>
 
+#include "mpi/gpu_memory.hpp"
+
 namespace tranship::mpi {
 namespace {
 
@@ -28,9 +30,9 @@ struct Kept {
   std::int64_t bytes = 0;
 };
 
-Kept& kept() {
-  static Kept* const all = new Kept;  // messages may end while the process does
-  return *all;
+Kept& kept(bool pinned) {
+  static Kept* const all = new Kept[2];  // messages may end while the process does
+  return all[pinned ? 1 : 0];
 }
 
 std::size_t class_of(std::int64_t capacity) {
@@ -38,8 +40,8 @@ std::size_t class_of(std::int64_t capacity) {
 }
 
 /// Keeps memory for the next message; returns false if there is enough.
-bool keep(std::byte* data, std::int64_t capacity) {
-  Kept& all = kept();
+bool keep(std::byte* data, std::int64_t capacity, bool pinned) {
+  Kept& all = kept(pinned);
   const std::lock_guard lock(all.mutex);
   auto& free = all.free[class_of(capacity)];
   if (all.bytes + capacity > kept_bytes_max || free.count == free_most) return false;
@@ -51,24 +53,33 @@ bool keep(std::byte* data, std::int64_t capacity) {
 }  // namespace
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), capacity_(std::exchange(other.capacity_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      capacity_(std::exchange(other.capacity_, 0)),
+      pinned_(other.pinned_) {}
 
 Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(capacity_, other.capacity_);
+  std::swap(pinned_, other.pinned_);
   return *this;
 }
 
 Buffer::~Buffer() {
-  if (data_ != nullptr && !keep(data_, capacity_)) std::free(data_);
+  if (data_ == nullptr || keep(data_, capacity_, pinned_)) return;
+  if (pinned_) {
+    free_pinned(data_);
+  } else {
+    std::free(data_);
+  }
 }
 
-Buffer Buffer::of(std::int64_t bytes) {
+Buffer Buffer::of(std::int64_t bytes, bool pinned) {
   Buffer buffer;
+  buffer.pinned_ = pinned;
   if (bytes > std::int64_t{1} << 46) return buffer;
   const auto capacity = static_cast<std::int64_t>(
       std::bit_ceil(static_cast<std::uint64_t>(std::max(bytes, smallest_bytes))));
-  Kept& all = kept();
+  Kept& all = kept(pinned);
   {
     const std::lock_guard lock(all.mutex);
     auto& free = all.free[class_of(capacity)];
@@ -79,8 +90,9 @@ Buffer Buffer::of(std::int64_t bytes) {
       return buffer;
     }
   }
-  buffer.data_ =
-      static_cast<std::byte*>(std::aligned_alloc(alignment, static_cast<std::size_t>(capacity)));
+  buffer.data_ = pinned ? allocate_pinned(capacity)
+                        : static_cast<std::byte*>(
+                              std::aligned_alloc(alignment, static_cast<std::size_t>(capacity)));
   if (buffer.data_ != nullptr) buffer.capacity_ = capacity;
   return buffer;
 }

@@ -14,14 +14,16 @@ class Buffer {
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
 
-  /// Returns at least `bytes` bytes; without memory if there is none.
-  static Buffer of(std::int64_t bytes);
+  /// Returns at least `bytes` bytes; without memory if there is none. pinned: Whether GPUs reach
+  /// the memory directly.
+  static Buffer of(std::int64_t bytes, bool pinned = false);
 
   std::byte* data() const { return data_; }
 
  private:
   std::byte* data_ = nullptr;
   std::int64_t capacity_ = 0;
+  bool pinned_ = false;
 };
 
 }  // namespace tranship::mpi

@@ -14,7 +14,7 @@
 namespace tranship::mpi {
 namespace {
 
-constexpr std::array<const char*, 3> tasks{"message", "pack", "unpack"};
+constexpr std::array<const char*, tasks> names{"message", "pack", "unpack"};
 /// Least gain for which MPI's way is left.
 constexpr double gain_min = 1.1;
 
@@ -25,7 +25,7 @@ struct Gain {
   double gain = 0;
 };
 
-using Gains = std::array<std::vector<Gain>, tasks.size()>;
+using Gains = std::array<std::vector<Gain>, tasks>;
 
 /// Reads lines such as "message 64 65536 2.7": run bytes, bytes, gain. Others are skipped.
 Gains read(const std::string& path) {
@@ -44,9 +44,9 @@ Gains read(const std::string& path) {
   double bytes = 0;
   double gain = 0;
   while (file >> task >> run >> bytes >> gain) {
-    const auto found = std::find(tasks.begin(), tasks.end(), task);
-    if (found == tasks.end() || run <= 0 || bytes <= 0) continue;
-    gains[static_cast<std::size_t>(found - tasks.begin())].push_back(
+    const auto found = std::find(names.begin(), names.end(), task);
+    if (found == names.end() || run <= 0 || bytes <= 0) continue;
+    gains[static_cast<std::size_t>(found - names.begin())].push_back(
         {std::log2(run), std::log2(bytes), gain});
   }
   return gains;

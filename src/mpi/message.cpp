@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <utility>
 
 namespace tranship::mpi {
@@ -17,35 +18,32 @@ namespace {
 
 }  // namespace
 
-std::optional<Message> Message::of(Task task, const void* items, MPI_Count count, MPI_Datatype type,
-                                   std::int64_t bytes_max) {
+std::optional<Message> Message::of(Task task, const void* places, MPI_Count count,
+                                   MPI_Datatype type, std::int64_t bytes_max) {
   if (count <= 0) return {};
   Message message;
-  message.plan_ = plan_of(type);
-  if (!message.plan_) return {};
-  const TypePlan& plan = *message.plan_;
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(plan.bytes(), static_cast<std::int64_t>(count), &bytes) ||
-      bytes > bytes_max) {
-    report().left(Report::too_long, 0);
+  message.items_ = items_of(type, count);
+  if (!message.items_) return {};
+  const Items& items = *message.items_;
+  if (items.contiguous) {
+    report().left(Report::contiguous, items.bytes());
     return {};
   }
-  if (plan.contiguous()) {
-    report().left(Report::contiguous, bytes);
+  const auto* origin = static_cast<const std::byte*>(places);
+  message.gpu_ = gpu_of(origin + items.all.true_lower_bound());
+  // A type of absolute addresses may name the memory of a GPU and of the host.
+  if (message.gpu_ != gpu_of(origin + items.all.true_upper_bound() - 1)) return {};
+  // MPI libraries copy each run of a GPU's memory by itself, or not at all.
+  if (!message.on_gpu() && !items.faster[static_cast<std::size_t>(task)]) {
+    report().left(Report::faster_by_mpi, items.bytes());
     return {};
   }
-  if (!packing_is_faster(task, plan.run_bytes(), bytes)) {
-    report().left(Report::faster_by_mpi, bytes);
+  if (items.bytes() > bytes_max) {
+    report().left(Report::too_long, items.bytes());
     return {};
   }
-  try {
-    message.all_ = message.plan_->items(count);
-  } catch (const std::exception&) {
-    return {};
-  }
-  message.bytes_ = bytes;
   // MPI's buffers are not const where it writes to them.
-  message.items_ = const_cast<std::byte*>(static_cast<const std::byte*>(items));
+  message.places_ = const_cast<std::byte*>(static_cast<const std::byte*>(places));
   return message;
 }
 
@@ -58,52 +56,83 @@ std::optional<Message> Message::to_unpack(Task task, void* items, MPI_Count coun
                                           MPI_Datatype type, std::int64_t bytes_max) {
   auto message = of(task, items, count, type, bytes_max);
   // A type whose elements share bytes is an error of the program, which MPI may tell it.
-  if (message && !message->all_->type.disjoint()) return {};
+  if (message && !message->items_->all.disjoint()) return {};
+  return message;
+}
+
+Message Message::of_bytes(void* places, std::int64_t bytes) {
+  Message message;
+  message.items_ = make_items(types::element("V1"), bytes);
+  message.places_ = static_cast<std::byte*>(places);
+  message.gpu_ = gpu_of(places);
   return message;
 }
 
 bool Message::take_buffer() {
-  buffer_ = Buffer::of(bytes_);
-  if (buffer_.data() == nullptr) report().left(Report::no_memory, bytes_);
+  buffer_ = Buffer::of(bytes(), on_gpu());
+  if (buffer_.data() == nullptr) report().left(Report::no_memory, bytes());
   return buffer_.data() != nullptr;
 }
 
 bool Message::pack_to(std::byte* packed, Report::Work work) {
   try {
-    all_->packer.pack(items_, packed);
+    pack_items(packed);
   } catch (const std::exception&) {
     return false;
   }
-  report().did(work, bytes_, false);
+  report().did(work, bytes(), on_gpu());
   return true;
 }
 
 void Message::unpack_from(const std::byte* packed, std::int64_t arrived, Report::Work work) {
   try {
-    const std::int64_t whole = arrived / plan_->bytes();
-    if (whole == all_->count) {
-      all_->packer.unpack(packed, items_);
+    if (arrived == bytes()) {
+      unpack_items(packed);
     } else {
-      if (whole > 0) plan_->items(whole)->packer.unpack(packed, items_);
-      unpack_part(packed, whole, arrived);
+      unpack_part(packed, arrived);
     }
   } catch (const std::exception& error) {
     give_up(error);
   }
-  report().did(work, arrived, false);
+  report().did(work, arrived, on_gpu());
 }
 
-void Message::unpack_part(const std::byte* packed, std::int64_t whole, std::int64_t arrived) {
-  const std::int64_t done = whole * plan_->bytes();
+void Message::pack_items(std::byte* packed) {
+  if (on_gpu()) {
+    pack_on_gpu(there(packed), packed);
+  } else {
+    items_->packer.pack(places_, packed);
+  }
+}
+
+void Message::unpack_items(const std::byte* packed) {
+  if (on_gpu()) {
+    unpack_on_gpu(there(packed), packed);
+  } else {
+    items_->packer.unpack(packed, places_);
+  }
+}
+
+void Message::unpack_part(const std::byte* packed, std::int64_t arrived) {
+  const Datatype& one = items_->one;
+  const std::int64_t whole = arrived / one.bytes();
+  const std::int64_t done = whole * one.bytes();
+  if (whole > 0) some(0, whole).unpack_items(packed);
   if (arrived == done) return;
-  // The elements that did not arrive are written back as they are.
-  const auto one = plan_->items(1);
-  Buffer item = Buffer::of(plan_->bytes());
-  if (item.data() == nullptr) throw std::bad_alloc();
-  std::byte* const place = items_ + whole * plan_->type().extent();
-  one->packer.pack(place, item.data());
-  std::memcpy(item.data(), packed + done, static_cast<std::size_t>(arrived - done));
-  one->packer.unpack(item.data(), place);
+  // The elements of the last item that did not arrive are written back as they are.
+  Message last = some(whole, 1);
+  if (!last.take_buffer()) throw std::bad_alloc();
+  last.pack_items(last.packed());
+  std::memcpy(last.packed(), packed + done, static_cast<std::size_t>(arrived - done));
+  last.unpack_items(last.packed());
+}
+
+Message Message::some(std::int64_t first, std::int64_t count) const {
+  Message made;
+  made.items_ = make_items(items_->one, count);
+  made.places_ = places_ + first * items_->one.extent();
+  made.gpu_ = gpu_;
+  return made;
 }
 
 std::int64_t bytes_of(const MPI_Status& status) {

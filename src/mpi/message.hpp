@@ -9,6 +9,7 @@
 
 #include "mpi/buffers.hpp"
 #include "mpi/choices.hpp"
+#include "mpi/gpu_memory.hpp"
 #include "mpi/handles.hpp"
 #include "mpi/report.hpp"
 #include "mpi/type_plan.hpp"
@@ -26,7 +27,11 @@ class Message {
   static std::optional<Message> to_unpack(Task task, void* items, MPI_Count count,
                                           MPI_Datatype type, std::int64_t bytes_max);
 
-  std::int64_t bytes() const { return bytes_; }
+  /// Returns bytes one behind the other as a message, wherever they lie.
+  static Message of_bytes(void* places, std::int64_t bytes);
+
+  std::int64_t bytes() const { return items_->bytes(); }
+  bool on_gpu() const { return gpu_ >= 0; }
   /// The memory that take_buffer() took.
   std::byte* packed() const { return buffer_.data(); }
 
@@ -45,12 +50,19 @@ class Message {
  private:
   static std::optional<Message> of(Task task, const void* items, MPI_Count count, MPI_Datatype type,
                                    std::int64_t bytes_max);
-  void unpack_part(const std::byte* packed, std::int64_t whole, std::int64_t arrived);
+  void unpack_part(const std::byte* packed, std::int64_t arrived);
 
-  std::shared_ptr<TypePlan> plan_;
-  std::shared_ptr<const TypePlan::Items> all_;
-  std::byte* items_ = nullptr;
-  std::int64_t bytes_ = 0;
+  OnGpu there(const std::byte* packed) const {
+    return {gpu_, items_, places_, packed == buffer_.data()};
+  }
+  void pack_items(std::byte* packed);
+  void unpack_items(const std::byte* packed);
+  /// Returns some of the items, by their number.
+  Message some(std::int64_t first, std::int64_t count) const;
+
+  std::shared_ptr<const Items> items_;
+  std::byte* places_ = nullptr;  ///< where the first item begins
+  int gpu_ = -1;                 ///< the GPU on which they lie; -1: in host memory
   Buffer buffer_;
 };
 

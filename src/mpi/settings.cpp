@@ -27,6 +27,8 @@ Settings read() {
     refuse("TRANSHIP_MPI_PACK", packing, "use measured, always or never");
   }
   settings.choices = variable("TRANSHIP_MPI_CHOICES");
+  const std::string gpus = variable("TRANSHIP_EMULATED_GPUS");
+  settings.emulates_gpus = !gpus.empty() && gpus != "0";
   const std::string report = variable("TRANSHIP_MPI_REPORT");
   if (report == "all") {
     settings.report = 2;

@@ -16,6 +16,7 @@ enum class Packing {
 struct Settings {
   Packing packing = Packing::measured;  ///< TRANSHIP_MPI_PACK=measured, always or never
   std::string choices;                  ///< TRANSHIP_MPI_CHOICES: path of the measured choices
+  bool emulates_gpus = false;           ///< TRANSHIP_EMULATED_GPUS: not 0
   int report = 0;  ///< TRANSHIP_MPI_REPORT: 1: of rank 0; 2 (all): of each rank
 };
 

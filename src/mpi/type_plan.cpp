@@ -83,31 +83,36 @@ struct Remembered {
   std::uint64_t handle = 0;
   std::uint64_t generation = 0;
   std::shared_ptr<TypePlan> plan;
+  std::shared_ptr<const Items> items;  ///< the latest
 };
 
 }  // namespace
 
-TypePlan::TypePlan(Datatype type)
-    : type_(std::move(type)),
-      bytes_(type_.bytes()),
-      run_bytes_(bytes_ / std::max<std::int64_t>(type_.runs(), 1)),
-      contiguous_(type_.runs() == 1 && type_.extent() == bytes_) {}
+std::shared_ptr<const Items> make_items(const Datatype& one, std::int64_t count) {
+  Datatype all = types::contiguous(count, one);
+  const std::int64_t run_bytes = all.bytes() / std::max<std::int64_t>(all.runs(), 1);
+  Items made{count, one, all, Packer(all)};
+  made.contiguous = all.runs() == 1 && all.true_lower_bound() == 0;
+  for (std::size_t task = 0; task < tasks; ++task) {
+    made.faster[task] = packing_is_faster(static_cast<Task>(task), run_bytes, all.bytes());
+  }
+  return std::make_shared<const Items>(std::move(made));
+}
 
-std::shared_ptr<const TypePlan::Items> TypePlan::items(std::int64_t count) {
+std::shared_ptr<const Items> TypePlan::items(std::int64_t count) {
   constexpr std::size_t known_max = 32;
   const std::lock_guard lock(mutex_);
   for (const auto& one : known_) {
     if (one->count == count) return one;
   }
-  Datatype type = types::contiguous(count, type_);
-  auto made = std::make_shared<const Items>(Items{count, type, Packer(type)});
+  auto kept = make_items(type_, count);
   if (known_.size() < known_max) {
-    known_.push_back(made);
+    known_.push_back(kept);
   } else {
-    known_[next_] = made;
+    known_[next_] = kept;
     next_ = (next_ + 1) % known_max;
   }
-  return made;
+  return kept;
 }
 
 void keep_plan(MPI_Datatype type) {
@@ -120,22 +125,30 @@ void keep_plan(MPI_Datatype type) {
   generation.fetch_add(1, std::memory_order_release);
 }
 
-std::shared_ptr<TypePlan> plan_of(MPI_Datatype type) {
+std::shared_ptr<const Items> items_of(MPI_Datatype type, std::int64_t count) {
   constexpr std::size_t places = 16;
   thread_local std::array<Remembered, places> remembered;
   const std::uint64_t handle = number_of(type);
   // Handles are pointers, or numbers whose low bits count.
   Remembered& place = remembered[(handle ^ (handle >> 6) ^ (handle >> 12)) % places];
   const std::uint64_t now = generation.load(std::memory_order_acquire);
-  if (place.handle == handle && place.generation == now) return place.plan;
-  std::shared_ptr<TypePlan> plan;
-  if (Attribute* attribute = type != MPI_DATATYPE_NULL ? attribute_of(type) : nullptr) {
-    Kept& kept = *attribute->kept;
-    std::call_once(kept.once, [&] { kept.plan = make_plan(type); });
-    plan = kept.plan;
+  if (place.handle != handle || place.generation != now) {
+    std::shared_ptr<TypePlan> plan;
+    if (Attribute* attribute = type != MPI_DATATYPE_NULL ? attribute_of(type) : nullptr) {
+      Kept& kept = *attribute->kept;
+      std::call_once(kept.once, [&] { kept.plan = make_plan(type); });
+      plan = kept.plan;
+    }
+    place = {handle, now, std::move(plan), nullptr};
   }
-  place = {handle, now, plan};
-  return plan;
+  if (!place.plan) return nullptr;
+  if (place.items && place.items->count == count) return place.items;
+  try {
+    place.items = place.plan->items(count);
+    return place.items;
+  } catch (const std::exception&) {
+    return nullptr;
+  }
 }
 
 void forget_plans() {

@@ -1,44 +1,50 @@
 // What is kept for each MPI type: how its elements are packed.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <utility>
 #include <vector>
 
+#include "mpi/choices.hpp"
 #include "mpi/handles.hpp"
 #include "tranship/packer.hpp"
 #include "tranship/types.hpp"
 
 namespace tranship::mpi {
 
+/// A number of items of one MPI type, and what packs them. Immutable; threads: all.
+struct Items {
+  std::int64_t count = 0;
+  Datatype one;                      ///< the type of one item
+  Datatype all;                      ///< of all of them
+  Packer packer;                     ///< of all of them
+  bool contiguous = false;           ///< without gaps, in the order in which they are packed
+  std::array<bool, tasks> faster{};  ///< by Task: whether to pack here rather than by MPI
+
+  std::int64_t bytes() const { return packer.bytes(); }
+};
+
+/// Returns so many items of a type.
+/// @throws OutOfRange for items beyond 2^61 bytes
+std::shared_ptr<const Items> make_items(const Datatype& one, std::int64_t count);
+
 /// How items of one MPI type are packed. Threads: all.
 class TypePlan {
  public:
-  explicit TypePlan(Datatype type);
+  explicit TypePlan(Datatype type) : type_(std::move(type)) {}
 
   const Datatype& type() const { return type_; }
-  std::int64_t bytes() const { return bytes_; }          ///< of one item, packed
-  std::int64_t run_bytes() const { return run_bytes_; }  ///< of a contiguous run, on average
-  /// Whether items lie one behind the other without gaps, in the order in which they are packed.
-  bool contiguous() const { return contiguous_; }
 
-  /// So many items, and what packs them.
-  struct Items {
-    std::int64_t count = 0;
-    Datatype type;
-    Packer packer;
-  };
   /// Returns what packs so many items; it is kept for the next time.
+  /// @throws OutOfRange for items beyond 2^61 bytes
   std::shared_ptr<const Items> items(std::int64_t count);
 
  private:
   Datatype type_;
-  std::int64_t bytes_ = 0;
-  std::int64_t run_bytes_ = 0;
-  bool contiguous_ = false;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Items>> known_;  ///< of the latest counts
   std::size_t next_ = 0;                             ///< the place of the next one
@@ -48,9 +54,9 @@ class TypePlan {
 /// the type: it goes with the type, and duplicates share it.
 void keep_plan(MPI_Datatype type);
 
-/// Returns the plan of a committed type. Null for types that MPI alone handles: basic ones, those
-/// that are not committed, and those that cannot be read.
-std::shared_ptr<TypePlan> plan_of(MPI_Datatype type);
+/// Returns what packs items of a committed type. Null for types that MPI alone handles: basic ones,
+/// those that are not committed, and those that cannot be read; also for too many bytes.
+std::shared_ptr<const Items> items_of(MPI_Datatype type, std::int64_t count);
 
 /// Forgets how types are looked up; before MPI ends.
 void forget_plans();

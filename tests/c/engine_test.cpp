@@ -514,6 +514,13 @@ TEST(memory_of_gpus_is_one_end_like_any_other) {
     tranship_event_free(event);
   }
   EXPECT(std::memcmp(found.data(), source.data(), points * sizeof(Point)) == 0);
+  const auto* on_gpu = static_cast<const std::byte*>(tranship_instance_data(ends[1]));
+  EXPECT_EQ(tranship_engine_gpu_of(engine, on_gpu), 0);
+  EXPECT_EQ(tranship_engine_gpu_of(engine, on_gpu + bytes - 1), 0);
+  EXPECT_EQ(tranship_engine_gpu_of(engine, tranship_instance_data(ends[2])), -1);
+  EXPECT_EQ(tranship_engine_gpu_of(engine, found.data()), -1);
+  EXPECT_EQ(tranship_engine_gpu_of(engine, nullptr), -1);
+  EXPECT_EQ(tranship_engine_gpu_of(nullptr, on_gpu), -1);
   tranship_instance* none = nullptr;
   EXPECT_EQ(tranship_instance_allocate(engine, &by_field.layout, "device7", &none),
             TRANSHIP_INVALID_ARGUMENT);

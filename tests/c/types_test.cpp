@@ -116,6 +116,15 @@ std::vector<Run> runs_at(const Numbers& begins, std::int64_t bytes) {
   return runs;
 }
 
+/// Returns how many runs there are when those that touch are one.
+std::int64_t joined(const std::vector<Run>& runs) {
+  std::int64_t count = 0;
+  for (std::size_t k = 0; k < runs.size(); ++k) {
+    if (k == 0 || runs[k].begin != runs[k - 1].begin + runs[k - 1].bytes) ++count;
+  }
+  return count;
+}
+
 /// Checks the properties of a type whose bytes, in their order, are those of `runs`, and that it is
 /// packed and unpacked as a loop does it.
 void check(const Opened& engine, const Type& type, const std::vector<Run>& runs) {
@@ -136,6 +145,8 @@ void check(const Opened& engine, const Type& type, const std::vector<Run>& runs)
   EXPECT_EQ(tranship_type_bytes(type.get()), static_cast<std::int64_t>(expected.size()));
   EXPECT_EQ(tranship_type_true_lower_bound(type.get()), low);
   EXPECT_EQ(tranship_type_true_upper_bound(type.get()), high);
+  EXPECT_EQ(tranship_type_disjoint(type.get()), 1);
+  EXPECT_EQ(tranship_type_runs(type.get()), joined(runs));
   Bytes packed(expected.size());
   EXPECT_EQ(copy(engine, {source, type.get()}, {packed, nullptr}), TRANSHIP_OK);
   EXPECT(packed == expected);
@@ -515,6 +526,9 @@ TEST(constructors_refuse_null) {
   EXPECT_EQ(tranship_type_lower_bound(nullptr), 0);
   EXPECT_EQ(tranship_type_true_lower_bound(nullptr), 0);
   EXPECT_EQ(tranship_type_true_upper_bound(nullptr), 0);
+  EXPECT_EQ(tranship_type_runs(nullptr), 0);
+  EXPECT_EQ(tranship_type_disjoint(nullptr), 0);
+  EXPECT_EQ(tranship_type_disjoint(vector(2, 1, 0, element("i4")).get()), 0);
   EXPECT_EQ(std::string(tranship_type_text(nullptr)), "");
   tranship_type_free(nullptr);
 }

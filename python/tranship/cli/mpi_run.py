@@ -10,7 +10,8 @@ from typing import Annotated
 
 import typer
 
-from .. import mpi_library
+from .. import mpi_library, profiles
+from ..hardware import hardware
 from .talk import CommandError, say
 
 __all__ = ["EXAMPLES", "mpi_run"]
@@ -84,6 +85,8 @@ def mpi_run(
     compiler = mpi_library.find_compiler(mpicxx)
     launcher = shlex.split(mpiexec) if mpiexec else [find_launcher(compiler)]
     library = mpi_library.MpiLibrary(compiler)
+    if hardware()["gpus"]:
+        profiles.of_this_machine()  # so that the processes do not measure it all at once
     words = ["env", f"LD_PRELOAD={preloaded(str(built(library)))}", f"TRANSHIP_MPI_PACK={pack}"]
     if pack == Pack.measured:
         words.append(f"TRANSHIP_MPI_CHOICES={measured(library, launcher)}")

@@ -1,0 +1,128 @@
+/* Messages of derived types in the memory of a GPU, between processes that know nothing of how they
+ * are packed. The GPUs are emulated, so that the program can read their memory and check it; it
+ * asks the preloaded library for memory. Run by two or more processes. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tranship/tranship.h>
+
+tranship_engine* tranship_mpi_engine(void);
+
+enum { numbers = 1 << 16 };
+static int rank, processes, to_right, from_left;
+
+#define CHECK(truth)                                                            \
+  do {                                                                          \
+    if (!(truth)) {                                                             \
+      fprintf(stderr, "rank %d: line %d is not as expected\n", rank, __LINE__); \
+      MPI_Abort(MPI_COMM_WORLD, 1);                                             \
+    }                                                                           \
+  } while (0)
+
+static int* on_gpu(const char* memory) {
+  const tranship_dimension dimension = {"i", numbers};
+  const tranship_field field = {"f0", "i4"};
+  const tranship_layout layout = {
+      .dimensions = &dimension, .rank = 1, .fields = &field, .field_count = 1};
+  tranship_instance* instance = NULL;
+  CHECK(tranship_instance_allocate(tranship_mpi_engine(), &layout, memory, &instance) ==
+        TRANSHIP_OK);
+  return tranship_instance_data(instance);
+}
+
+static void fill(int* sent, int* got, int turn) {
+  for (int k = 0; k < numbers; k++) {
+    sent[k] = 1000 * rank + k + turn;
+    got[k] = -1;
+  }
+}
+
+static void check(const int* got, int count, int length, int stride, int process, int turn) {
+  for (int k = 0; k < numbers; k++) {
+    const int block = k / stride, inside = k % stride < length && block < count;
+    CHECK(got[k] == (inside ? 1000 * process + k + turn : -1));
+  }
+}
+
+/* Messages between two GPUs, many times: copies are prepared at the second time. */
+static void exchange(int* sent, int* got, MPI_Datatype type) {
+  for (int turn = 0; turn < 6; turn++) {
+    fill(sent, got, turn);
+    MPI_Sendrecv(sent, 1, type, to_right, 1, got, 1, type, from_left, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    check(got, 3000, 3, 7, from_left, turn);
+
+    fill(sent, got, turn + 1);
+    MPI_Request all[2];
+    MPI_Irecv(got, 1, type, from_left, 2, MPI_COMM_WORLD, &all[0]);
+    MPI_Isend(sent, 1, type, to_right, 2, MPI_COMM_WORLD, &all[1]);
+    MPI_Waitall(2, all, MPI_STATUSES_IGNORE);
+    check(got, 3000, 3, 7, from_left, turn + 1);
+  }
+}
+
+/* A message that ends within an item, from memory of the host. */
+static void shorter(int* sent, int* got, MPI_Datatype type) {
+  int host[100];
+  for (int k = 0; k < 100; k++) host[k] = 1000 * rank + k / 3 * 7 + k % 3;
+  fill(sent, got, 0);
+  MPI_Sendrecv(host, 99, MPI_INT, to_right, 3, got, 1, type, from_left, 3, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+  check(got, 33, 3, 7, from_left, 0);
+}
+
+static void packing(int* sent, int* got, MPI_Datatype type) {
+  static char packed[4 * numbers];
+  int position = 0;
+  fill(sent, got, 5);
+  MPI_Pack(sent, 1, type, packed, sizeof packed, &position, MPI_COMM_WORLD);
+  position = 0;
+  MPI_Unpack(packed, sizeof packed, &position, got, 1, type, MPI_COMM_WORLD);
+  check(got, 3000, 3, 7, rank, 5);
+}
+
+/* Strided blocks to one side, and two numbers of a basic type to the other. */
+static void all_to_all(int* sent, int* got, MPI_Datatype type) {
+  enum { most = 64, behind = 21003 };
+  int counts[2][most] = {{0}}, places[2][most] = {{0}};
+  MPI_Datatype types[2][most];
+  CHECK(processes <= most);
+  for (int p = 0; p < processes; p++) types[0][p] = types[1][p] = MPI_INT;
+  counts[0][to_right] = counts[1][from_left] = 1;
+  types[0][to_right] = types[1][from_left] = type;
+  if (processes > 2) {
+    counts[0][from_left] = counts[1][to_right] = 2;
+    places[0][from_left] = places[1][to_right] = 4 * behind;
+  }
+  fill(sent, got, 8);
+  MPI_Alltoallw(sent, counts[0], places[0], types[0], got, counts[1], places[1], types[1],
+                MPI_COMM_WORLD);
+  for (int k = behind; k < behind + 2 && processes > 2; k++) {
+    CHECK(got[k] == 1000 * to_right + k + 8);
+    got[k] = -1;
+  }
+  check(got, 3000, 3, 7, from_left, 8);
+}
+
+int main(int argc, char** argv) {
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &processes);
+  to_right = (rank + 1) % processes;
+  from_left = (rank + processes - 1) % processes;
+  int* sent = on_gpu(rank % 2 ? "device1" : "device0");
+  int* got = on_gpu("device0");
+  MPI_Datatype type;
+  MPI_Type_vector(3000, 3, 7, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  exchange(sent, got, type);
+  shorter(sent, got, type);
+  packing(sent, got, type);
+  all_to_all(sent, got, type);
+  MPI_Type_free(&type);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) printf("all calls are right\n");
+  MPI_Finalize();
+  return 0;
+}
