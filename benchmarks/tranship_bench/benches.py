@@ -38,8 +38,10 @@ from . import (
 from .ddtbench import ddtbench
 from .gpu_faces import gpu_faces
 from .gpu_shapes import gpu_peer_shapes, gpu_shapes
+from .halo import halo
 from .harness import Bench, MismatchError, Report, SkippedError
 from .isometry import measured, measured_priorities
+from .mpi_messages import mpi_messages
 from .peer_death import peer_death
 from .planning import planning
 from .prediction import prediction
@@ -69,6 +71,11 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "lists": ("64 MiB in scattered pieces, within a process and to another one", lists.lists),
     "ddtbench": ("DDTBench: messages of applications packed and unpacked, beside MPI", ddtbench),
     "types": ("random types packed and unpacked, beside MPI", random_types),
+    "halo": ("halo exchanges between two MPI processes, beside MPI types and NumPy", halo),
+    "mpi-messages": (
+        "DDTBench's messages between two MPI processes, packed by libtranship-mpi.so",
+        mpi_messages,
+    ),
     "file": ("files read and written, in the same layout or transposed", disk.file),
     "three-hops": ("file to host to another process to its file", disk.three_hops),
     "small": ("4 KiB in a process, 8 B to another one", latency.small),

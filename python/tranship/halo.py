@@ -84,7 +84,11 @@ class Halo:
 
 
 class Messages:
-    """The part of an exchange that goes as MPI messages: one to and from each neighbour."""
+    """The part of an exchange that goes as MPI messages: one to and from each neighbour.
+
+    In host memory each message is packed and sent, and each that has come is unpacked while the
+    others are on their way. On a GPU all are packed by one launch, and unpacked by one.
+    """
 
     def __init__(
         self,
@@ -95,11 +99,12 @@ class Messages:
         memory: str,
     ) -> None:
         self.comm = comm
-        self.requests: list[Any] = []
+        self.running: list[Any] = []
+        """Requests that were started and have not been waited for: receives, then sends."""
         self.sent: list[tuple[Any, int, int]] = []
         self.received: list[tuple[Any, int, int]] = []
-        packs: list[tuple[Any, Any]] = []
-        unpacks: list[tuple[Any, Any]] = []
+        packs: list[list[tuple[Any, Any]]] = []
+        unpacks: list[list[tuple[Any, Any]]] = []
         order = {direction: k for k, direction in enumerate(all_directions(fields[0].widths))}
         for direction, rank in ranks.items():
             opposite = tuple(-one for one in direction)
@@ -109,12 +114,31 @@ class Messages:
                 engine.empty(sum(nbytes_of(box) for box in boxes), "u1", memory=memory)
                 for boxes in (borders, ghosts)
             )
-            packs += zip(borders, parts_of(outgoing, borders), strict=True)
-            unpacks += zip(parts_of(incoming, ghosts), ghosts, strict=True)
+            packs.append(list(zip(borders, parts_of(outgoing, borders), strict=True)))
+            unpacks.append(list(zip(parts_of(incoming, ghosts), ghosts, strict=True)))
             self.sent.append((outgoing, rank, order[direction]))
             self.received.append((incoming, rank, order[opposite]))
-        self.pack = engine.prepare_all(packs)
-        self.unpack = engine.prepare_all(unpacks)
+        self.one_by_one = all(isinstance(field.array, np.ndarray) for field in fields)
+        groups = (packs, unpacks) if self.one_by_one else (joined(packs), joined(unpacks))
+        self.packs, self.unpacks = (
+            [engine.prepare_all(pairs) for pairs in some] for some in groups
+        )
+
+        self.sends = [comm.Send_init(buffer, rank, tag) for buffer, rank, tag in self.sent]
+        self.receives = [comm.Recv_init(buffer, rank, tag) for buffer, rank, tag in self.received]
+
+    def __del__(self) -> None:
+        requests = [*getattr(self, "sends", []), *getattr(self, "receives", [])]
+        if not requests:
+            return
+        if getattr(self, "running", None):
+            ABANDONED.append((requests, self.sent, self.received))  # MPI may still write there
+            return
+        from mpi4py import MPI
+
+        if not MPI.Is_finalized():
+            for request in requests:
+                request.Free()
 
     @property
     def nbytes(self) -> int:
@@ -124,36 +148,56 @@ class Messages:
     @property
     def under_way(self) -> bool:
         """Whether messages were started and not waited for."""
-        return bool(self.requests)
+        return bool(self.running)
 
     def start(self, stream: Any) -> None:
         """Packs and sends; receives in the background."""
-        self.pack.start(stream=stream).wait()
-        self.requests = [
-            self.comm.Irecv(buffer, source=rank, tag=tag) for buffer, rank, tag in self.received
-        ]
-        self.requests += [
-            self.comm.Isend(buffer, dest=rank, tag=tag) for buffer, rank, tag in self.sent
-        ]
+        for request in self.receives:
+            request.Start()
+        for k, request in enumerate(self.sends):
+            if self.one_by_one or k == 0:
+                self.packs[k].start(stream=stream).wait()
+            request.Start()
+        self.running = [*self.receives, *self.sends]
 
     def finish(self, timeout: float | None) -> None:
         """Waits for all messages, and unpacks."""
-        if not self.requests:
-            return
         end = None if timeout is None else time.monotonic() + check_seconds("timeout", timeout)
-        while self.requests:
-            if end is None:
-                self.requests[-1].Wait()
-            elif not self.requests[-1].Test():
-                if time.monotonic() >= end:
-                    raise Timeout(
-                        f"a neighbour's message has not come within {timeout} s",
-                        "wait again, or look why the neighbour has not started its exchange",
-                    )
-                time.sleep(POLL_SECONDS)
-                continue
-            self.requests.pop()
-        self.unpack.start().wait()
+        count = len(self.receives) + len(self.sends)
+        while self.running:
+            if not ended_in_time(self.running[0], end):
+                raise Timeout(
+                    f"a neighbour's message has not come within {timeout} s",
+                    "wait again, or look why the neighbour has not started its exchange",
+                )
+            number = count - len(self.running)
+            if number < len(self.receives):
+                if self.one_by_one:
+                    self.unpacks[number].start().wait()
+                elif number + 1 == len(self.receives):
+                    self.unpacks[0].start().wait()
+            self.running.pop(0)
+
+
+def joined(groups: Sequence[list[Any]]) -> list[list[Any]]:
+    """Returns all members as one group."""
+    return [list(itertools.chain.from_iterable(groups))]
+
+
+ABANDONED: list[Any] = []
+"""Requests, with their buffers, of exchanges that were dropped before they were waited for."""
+
+
+def ended_in_time(request: Any, end: float | None) -> bool:
+    """Waits until a request has ended; returns False if it has not at a time of the clock."""
+    if end is None:
+        request.Wait()
+        return True
+    while not request.Test():
+        if time.monotonic() >= end:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 class Field:

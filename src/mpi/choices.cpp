@@ -15,8 +15,10 @@ namespace tranship::mpi {
 namespace {
 
 constexpr std::array<const char*, tasks> names{"message", "pack", "unpack"};
-/// Least gain for which MPI's way is left.
-constexpr double gain_min = 1.1;
+constexpr std::array<const char*, 2> shapes{"loops", "list"};
+/// Least gain for which MPI's way is left: MPI libraries carry types of one shape at speeds that
+/// differ by half, by how they were built.
+constexpr double gain_min = 1.5;
 
 /// MPI's time over that of packing here, for one run length and one size.
 struct Gain {
@@ -25,9 +27,15 @@ struct Gain {
   double gain = 0;
 };
 
-using Gains = std::array<std::vector<Gain>, tasks>;
+using Gains = std::array<std::array<std::vector<Gain>, shapes.size()>, tasks>;
 
-/// Reads lines such as "message 64 65536 2.7": run bytes, bytes, gain. Others are skipped.
+/// Returns the place of a word; the number of words if it is none of them.
+template <std::size_t count>
+std::size_t place_of(const std::string& word, const std::array<const char*, count>& words) {
+  return static_cast<std::size_t>(std::find(words.begin(), words.end(), word) - words.begin());
+}
+
+/// Reads lines such as "message loops 64 65536 2.7": run bytes, bytes, gain. Others are skipped.
 Gains read(const std::string& path) {
   Gains gains;
   if (path.empty()) return gains;
@@ -40,26 +48,30 @@ Gains read(const std::string& path) {
         path.c_str());
   }
   std::string task;
+  std::string shape;
   double run = 0;
   double bytes = 0;
   double gain = 0;
-  while (file >> task >> run >> bytes >> gain) {
-    const auto found = std::find(names.begin(), names.end(), task);
-    if (found == names.end() || run <= 0 || bytes <= 0) continue;
-    gains[static_cast<std::size_t>(found - names.begin())].push_back(
-        {std::log2(run), std::log2(bytes), gain});
+  while (file >> task >> shape >> run >> bytes >> gain) {
+    const std::size_t row = place_of(task, names);
+    const std::size_t column = place_of(shape, shapes);
+    if (row == tasks || column == shapes.size() || run <= 0 || bytes <= 0) continue;
+    gains[row][column].push_back({std::log2(run), std::log2(bytes), gain});
   }
   return gains;
 }
 
 }  // namespace
 
-bool packing_is_faster(Task task, std::int64_t run_bytes, std::int64_t bytes) {
+bool packing_is_faster(Task task, const TypeShape& shape) {
   if (settings().packing != Packing::measured) return settings().packing == Packing::always;
   static const Gains* const gains = new Gains(read(settings().choices));
-  const auto& measured = (*gains)[static_cast<std::size_t>(task)];
-  const double run_log = std::log2(static_cast<double>(std::max<std::int64_t>(run_bytes, 1)));
-  const double bytes_log = std::log2(static_cast<double>(std::max<std::int64_t>(bytes, 1)));
+  const auto& measured = (*gains)[static_cast<std::size_t>(task)][shape.listed ? 1 : 0];
+  const auto log_of = [](std::int64_t bytes) {
+    return std::log2(static_cast<double>(std::max<std::int64_t>(bytes, 1)));
+  };
+  const double run_log = log_of(shape.run_bytes);
+  const double bytes_log = log_of(shape.bytes);
   double nearest = std::numeric_limits<double>::infinity();
   double gain = 0;
   for (const Gain& one : measured) {

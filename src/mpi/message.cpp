@@ -62,7 +62,7 @@ std::optional<Message> Message::to_unpack(Task task, void* items, MPI_Count coun
 
 Message Message::of_bytes(void* places, std::int64_t bytes) {
   Message message;
-  message.items_ = make_items(types::element("V1"), bytes);
+  message.items_ = make_items({types::element("V1"), false}, bytes);
   message.places_ = static_cast<std::byte*>(places);
   message.gpu_ = gpu_of(places);
   return message;
@@ -114,7 +114,7 @@ void Message::unpack_items(const std::byte* packed) {
 }
 
 void Message::unpack_part(const std::byte* packed, std::int64_t arrived) {
-  const Datatype& one = items_->one;
+  const Datatype& one = items_->one.type;
   const std::int64_t whole = arrived / one.bytes();
   const std::int64_t done = whole * one.bytes();
   if (whole > 0) some(0, whole).unpack_items(packed);
@@ -130,7 +130,7 @@ void Message::unpack_part(const std::byte* packed, std::int64_t arrived) {
 Message Message::some(std::int64_t first, std::int64_t count) const {
   Message made;
   made.items_ = make_items(items_->one, count);
-  made.places_ = places_ + first * items_->one.extent();
+  made.places_ = places_ + first * items_->one.type.extent();
   made.gpu_ = gpu_;
   return made;
 }

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "mpi/report.hpp"
-#include "mpi/type_reader.hpp"
 
 namespace tranship::mpi {
 namespace {
@@ -74,7 +73,7 @@ std::shared_ptr<TypePlan> make_plan(MPI_Datatype type) {
     report().type_left_alone();
     return nullptr;
   }
-  if (read->bytes() == 0) return nullptr;
+  if (read->type.bytes() == 0) return nullptr;
   return std::make_shared<TypePlan>(std::move(*read));
 }
 
@@ -88,13 +87,14 @@ struct Remembered {
 
 }  // namespace
 
-std::shared_ptr<const Items> make_items(const Datatype& one, std::int64_t count) {
-  Datatype all = types::contiguous(count, one);
+std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count) {
+  Datatype all = types::contiguous(count, one.type);
   const std::int64_t run_bytes = all.bytes() / std::max<std::int64_t>(all.runs(), 1);
+  const TypeShape shape{one.listed, run_bytes, all.bytes()};
   Items made{count, one, all, Packer(all)};
   made.contiguous = all.runs() == 1 && all.true_lower_bound() == 0;
   for (std::size_t task = 0; task < tasks; ++task) {
-    made.faster[task] = packing_is_faster(static_cast<Task>(task), run_bytes, all.bytes());
+    made.faster[task] = packing_is_faster(static_cast<Task>(task), shape);
   }
   return std::make_shared<const Items>(std::move(made));
 }

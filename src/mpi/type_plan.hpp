@@ -11,6 +11,7 @@
 
 #include "mpi/choices.hpp"
 #include "mpi/handles.hpp"
+#include "mpi/type_reader.hpp"
 #include "tranship/packer.hpp"
 #include "tranship/types.hpp"
 
@@ -19,7 +20,7 @@ namespace tranship::mpi {
 /// A number of items of one MPI type, and what packs them. Immutable; threads: all.
 struct Items {
   std::int64_t count = 0;
-  Datatype one;                      ///< the type of one item
+  ReadType one;                      ///< the type of one item
   Datatype all;                      ///< of all of them
   Packer packer;                     ///< of all of them
   bool contiguous = false;           ///< without gaps, in the order in which they are packed
@@ -30,21 +31,19 @@ struct Items {
 
 /// Returns so many items of a type.
 /// @throws OutOfRange for items beyond 2^61 bytes
-std::shared_ptr<const Items> make_items(const Datatype& one, std::int64_t count);
+std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count);
 
 /// How items of one MPI type are packed. Threads: all.
 class TypePlan {
  public:
-  explicit TypePlan(Datatype type) : type_(std::move(type)) {}
-
-  const Datatype& type() const { return type_; }
+  explicit TypePlan(ReadType type) : type_(std::move(type)) {}
 
   /// Returns what packs so many items; it is kept for the next time.
   /// @throws OutOfRange for items beyond 2^61 bytes
   std::shared_ptr<const Items> items(std::int64_t count);
 
  private:
-  Datatype type_;
+  ReadType type_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Items>> known_;  ///< of the latest counts
   std::size_t next_ = 0;                             ///< the place of the next one

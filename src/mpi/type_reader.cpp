@@ -207,7 +207,13 @@ std::optional<Datatype> construct(const Parts& parts, const std::vector<Datatype
   return of.fits() ? made : std::nullopt;
 }
 
-std::optional<Datatype> read(MPI_Datatype type, int depth) {
+/// Whether a constructor names places one by one.
+bool names_places(int combiner) {
+  return combiner == MPI_COMBINER_INDEXED || combiner == MPI_COMBINER_HINDEXED ||
+         combiner == MPI_COMBINER_INDEXED_BLOCK || combiner == MPI_COMBINER_HINDEXED_BLOCK;
+}
+
+std::optional<ReadType> read(MPI_Datatype type, int depth) {
   constexpr int depth_max = 32;
   MPI_Count bytes = 0;
   MPI_Count lower_bound = 0;
@@ -220,19 +226,23 @@ std::optional<Datatype> read(MPI_Datatype type, int depth) {
   }
   if (parts.combiner == MPI_COMBINER_NAMED) {
     if (bytes != extent || lower_bound != 0 || bytes <= 0) return {};
-    return types::contiguous(bytes, types::element("V1"));
+    return ReadType{types::contiguous(bytes, types::element("V1")), false};
   }
+  bool listed = names_places(parts.combiner);
   std::vector<Datatype> bases;
   for (const MPI_Datatype base : parts.bases) {
     auto inner = read(base, depth + 1);
     if (!inner) return {};
-    bases.push_back(std::move(*inner));
+    bases.push_back(std::move(inner->type));
+    listed = listed || inner->listed;
   }
   auto made = construct(parts, bases);
   if (!made || made->bytes() != bytes) return {};
   // Raw bytes have no alignment, by which MPI rounds the extents of structures.
-  if (made->lower_bound() == lower_bound && made->extent() == extent) return made;
-  return types::resized(*made, lower_bound, extent);
+  if (made->lower_bound() != lower_bound || made->extent() != extent) {
+    made = types::resized(*made, lower_bound, extent);
+  }
+  return ReadType{std::move(*made), listed};
 }
 
 }  // namespace
@@ -251,7 +261,7 @@ bool is_basic(MPI_Datatype type) {
           combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER);
 }
 
-std::optional<Datatype> read_type(MPI_Datatype type) {
+std::optional<ReadType> read_type(MPI_Datatype type) {
   try {
     return read(type, 0);
   } catch (const std::exception&) {

@@ -8,10 +8,15 @@
 
 namespace tranship::mpi {
 
-/// Returns the bytes of the elements of an MPI type and their places: the same type, of raw bytes.
-/// Nothing for a type of unknown construction, and for named types with gaps, such as
-/// MPI_SHORT_INT.
-std::optional<Datatype> read_type(MPI_Datatype type);
+/// An MPI type as it is known here.
+struct ReadType {
+  Datatype type;        ///< the bytes of the elements and their places, as raw bytes
+  bool listed = false;  ///< whether a list names places, in it or in a base
+};
+
+/// Reads an MPI type. Returns nothing for a type of unknown construction, and for named types with
+/// gaps, such as MPI_SHORT_INT.
+std::optional<ReadType> read_type(MPI_Datatype type);
 
 /// Whether a type is a basic one of MPI, which nobody constructed.
 bool is_basic(MPI_Datatype type);

@@ -169,7 +169,10 @@ def test_messages_of_random_types_are_those_of_mpi(mpich: Mpi, seed: int) -> Non
 
 def test_measured_choices_decide(mpich: Mpi, mpich_calls: Path, tmp_path: Path) -> None:
     choices = tmp_path / "choices.txt"
-    choices.write_text("message 4 256 0.5\nmessage 4 65536 2.0\npack 4 256 3.0\nunpack 4 256 1.0\n")
+    choices.write_text(
+        "message loops 4 256 0.5\nmessage loops 4 65536 2.0\nmessage list 4 256 0.5\n"
+        "pack loops 4 256 3.0\npack list 4 256 3.0\nunpack loops 4 256 1.0\n"
+    )
     variables = {"TRANSHIP_MPI_CHOICES": str(choices), "TRANSHIP_MPI_REPORT": "1"}
     outcome = mpich.run(2, mpich_calls, library=mpich.library(), variables=variables)
     assert CALLS_ARE_RIGHT in outcome.stdout
@@ -230,7 +233,8 @@ def test_mpi_run_builds_measures_and_runs(mpich: Mpi, mpich_calls: Path, tmp_pat
     [choices] = tmp_path.glob("mpi/*/choices-*.txt")
     lines = [line.split() for line in choices.read_text().splitlines()]
     assert {line[0] for line in lines} == {"message", "pack", "unpack"}
-    assert all(float(gain) > 0 for _, _, _, gain in lines) and len(lines) > 60
+    assert {line[1] for line in lines} == {"loops", "list"} and len(lines) > 150
+    assert all(float(line[-1]) > 0 for line in lines)
     assert sorted(path.name for path in choices.parent.iterdir()) == [
         choices.name, "libtranship-mpi.so", "measure",
     ]  # fmt: skip

@@ -1,0 +1,40 @@
+"""DDTBench's messages between two MPI processes, with `libtranship-mpi.so` and without.
+
+Both processes run with the library preloaded; what the MPI library does alone is measured in the
+same run, by its ``PMPI_`` functions. Besides the applications' messages: every second three floats
+of a vector, and boxes of an array of doubles.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from tranship import mpi_library
+from tranship.errors import Error
+
+from .harness import Bench, SkippedError
+from .mpi_processes import emit_case, two_processes
+
+__all__ = ["mpi_messages"]
+
+
+def mpi_messages(bench: Bench) -> None:
+    """Measures all cases; reports a line for each way to send each. In small size all messages are
+    packed, and nothing is measured before.
+    """
+    beside = Path(sys.executable).with_name("mpicxx")
+    given = "MPICXX" in os.environ or not beside.exists()
+    try:
+        compiler = mpi_library.find_compiler(None if given else str(beside))
+        library = mpi_library.MpiLibrary(compiler)
+        launcher = [os.path.join(os.path.dirname(compiler), "mpiexec")]
+        variables = {"LD_PRELOAD": str(library.library()), "TRANSHIP_MPI_PACK": "always"}
+        if bench.full:
+            choices = str(library.choices(launcher))
+            variables |= {"TRANSHIP_MPI_PACK": "measured", "TRANSHIP_MPI_CHOICES": choices}
+    except Error as error:
+        raise SkippedError(str(error)) from None
+    for found in two_processes(bench, launcher, "ping_pong", variables):
+        emit_case(bench, found, "mpi")
