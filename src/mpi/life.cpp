@@ -79,3 +79,10 @@ TRANSHIP_MPI_API int MPI_Type_commit(MPI_Datatype* type) {
   if (code == MPI_SUCCESS) keep_plan(*type);
   return code;
 }
+
+TRANSHIP_MPI_API int MPI_Type_dup(MPI_Datatype type, MPI_Datatype* made) {
+  const int code = PMPI_Type_dup(type, made);
+  // A duplicate is committed if the type is.
+  if (code == MPI_SUCCESS && is_kept(type)) keep_plan(*made);
+  return code;
+}

@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <new>
+#include <shared_mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "mpi/report.hpp"
@@ -20,7 +22,20 @@ struct Kept {
 /// The attribute's value.
 struct Attribute {
   std::shared_ptr<Kept> kept;
+  std::uint64_t handle = 0;  ///< the type's, once it is known
 };
+
+/// The types that were committed, by their handles. MPI is not asked about other handles, which may
+/// be wrong: the call that uses one says so, in its own way.
+struct Committed {
+  std::shared_mutex mutex;
+  std::unordered_map<std::uint64_t, std::shared_ptr<Kept>> all;
+};
+
+Committed& committed() {
+  static Committed* const types = new Committed;
+  return *types;
+}
 
 /// Counts the types that began or ended, after which a handle may be another type's.
 std::atomic<std::uint64_t> generation{1};
@@ -29,17 +44,21 @@ std::mutex keyval_mutex;
 
 int copy_attribute(MPI_Datatype, int, void*, void* given, void* made, int* flag) {
   *flag = 0;
-  auto* copy = new (std::nothrow) Attribute(*static_cast<Attribute*>(given));
+  // MPI does not say the duplicate's handle: see keep_plan().
+  auto* copy = new (std::nothrow) Attribute{static_cast<Attribute*>(given)->kept, 0};
   if (copy == nullptr) return MPI_SUCCESS;
   *static_cast<void**>(made) = copy;
   *flag = 1;
-  generation.fetch_add(1, std::memory_order_release);
   return MPI_SUCCESS;
 }
 
 int delete_attribute(MPI_Datatype, int, void* value, void*) {
+  const std::unique_ptr<Attribute> attribute(static_cast<Attribute*>(value));
+  Committed& types = committed();
+  const std::unique_lock lock(types.mutex);
+  const auto found = types.all.find(attribute->handle);
+  if (found != types.all.end() && found->second == attribute->kept) types.all.erase(found);
   generation.fetch_add(1, std::memory_order_release);
-  delete static_cast<Attribute*>(value);
   return MPI_SUCCESS;
 }
 
@@ -56,9 +75,8 @@ int keyval_at_hand() {
   return key;
 }
 
-Attribute* attribute_of(MPI_Datatype type) {
-  const int key = keyval.load(std::memory_order_acquire);
-  if (key == MPI_KEYVAL_INVALID) return nullptr;
+/// Returns the attribute of a type that exists.
+Attribute* attribute_of(MPI_Datatype type, int key) {
   void* value = nullptr;
   int found = 0;
   if (PMPI_Type_get_attr(type, key, reinterpret_cast<void*>(&value), &found) != MPI_SUCCESS) {
@@ -117,13 +135,33 @@ std::shared_ptr<const Items> TypePlan::items(std::int64_t count) {
 
 void keep_plan(MPI_Datatype type) {
   const int key = keyval_at_hand();
-  if (key == MPI_KEYVAL_INVALID || attribute_of(type) != nullptr) return;
-  auto* attribute = new (std::nothrow) Attribute;
-  if (attribute == nullptr) return;
-  attribute->kept = std::make_shared<Kept>();
-  if (PMPI_Type_set_attr(type, key, attribute) != MPI_SUCCESS) delete attribute;
+  if (key == MPI_KEYVAL_INVALID) return;
+  Attribute* attribute = attribute_of(type, key);
+  if (attribute == nullptr) {
+    auto made = std::make_unique<Attribute>(Attribute{std::make_shared<Kept>()});
+    if (PMPI_Type_set_attr(type, key, made.get()) != MPI_SUCCESS) return;
+    attribute = made.release();
+  }
+  attribute->handle = number_of(type);
+  Committed& types = committed();
+  const std::unique_lock lock(types.mutex);
+  types.all.insert_or_assign(attribute->handle, attribute->kept);
   generation.fetch_add(1, std::memory_order_release);
 }
+
+namespace {
+
+/// Returns what is kept for a type; null for those that were not committed.
+std::shared_ptr<Kept> kept_of(std::uint64_t handle) {
+  Committed& types = committed();
+  const std::shared_lock lock(types.mutex);
+  const auto found = types.all.find(handle);
+  return found != types.all.end() ? found->second : nullptr;
+}
+
+}  // namespace
+
+bool is_kept(MPI_Datatype type) { return kept_of(number_of(type)) != nullptr; }
 
 std::shared_ptr<const Items> items_of(MPI_Datatype type, std::int64_t count) {
   constexpr std::size_t places = 16;
@@ -134,10 +172,9 @@ std::shared_ptr<const Items> items_of(MPI_Datatype type, std::int64_t count) {
   const std::uint64_t now = generation.load(std::memory_order_acquire);
   if (place.handle != handle || place.generation != now) {
     std::shared_ptr<TypePlan> plan;
-    if (Attribute* attribute = type != MPI_DATATYPE_NULL ? attribute_of(type) : nullptr) {
-      Kept& kept = *attribute->kept;
-      std::call_once(kept.once, [&] { kept.plan = make_plan(type); });
-      plan = kept.plan;
+    if (const auto kept = kept_of(handle)) {
+      std::call_once(kept->once, [&] { kept->plan = make_plan(type); });
+      plan = kept->plan;
     }
     place = {handle, now, std::move(plan), nullptr};
   }

@@ -49,9 +49,12 @@ class TypePlan {
   std::size_t next_ = 0;                             ///< the place of the next one
 };
 
-/// Marks a type as committed; its plan is made when it is first used. The plan is an attribute of
-/// the type: it goes with the type, and duplicates share it.
+/// Marks a type as committed, or as a duplicate of one; its plan is made when it is first used. The
+/// plan is an attribute of the type: it goes with the type, and duplicates share it.
 void keep_plan(MPI_Datatype type);
+
+/// Whether a type was marked.
+bool is_kept(MPI_Datatype type);
 
 /// Returns what packs items of a committed type. Null for types that MPI alone handles: basic ones,
 /// those that are not committed, and those that cannot be read; also for too many bytes.

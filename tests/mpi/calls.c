@@ -400,6 +400,24 @@ static void truncated(const tried* one) {
   MPI_Comm_free(&comm);
 }
 
+/* What MPI refuses, it refuses in the way that the communicator asks for. */
+static void refused(const tried* one) {
+  call = "types that cannot be sent";
+  MPI_Comm comm;
+  MPI_Comm_dup(MPI_COMM_SELF, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  MPI_Datatype uncommitted;
+  MPI_Type_vector(10, 1, 2, MPI_INT, &uncommitted);
+  CHECK(MPI_Send(sent, 1, uncommitted, 0, 1, comm) != MPI_SUCCESS);
+  CHECK(MPI_Send(sent, 1, MPI_DATATYPE_NULL, 0, 1, comm) != MPI_SUCCESS);
+  CHECK(MPI_Send(sent, -1, one->type, 0, 1, comm) != MPI_SUCCESS);
+  CHECK(MPI_Send(sent, 1, one->type, 7, 1, comm) != MPI_SUCCESS);
+  MPI_Request request = MPI_REQUEST_NULL;
+  CHECK(MPI_Irecv(got, 1, one->type, 7, 1, comm, &request) != MPI_SUCCESS);
+  MPI_Type_free(&uncommitted);
+  MPI_Comm_free(&comm);
+}
+
 static void packing(const tried* one, int items) {
   call = "Pack and Unpack";
   static char packed[4 * items_max + 64];
@@ -569,6 +587,7 @@ int main(int argc, char** argv) {
       all_to_all(&all[k], items);
     }
     truncated(&all[k]);
+    refused(&all[k]);
   }
   freed();
   absolute();
