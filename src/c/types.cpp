@@ -256,11 +256,21 @@ int64_t tranship_type_true_upper_bound(const tranship_type* type) {
 }
 
 int64_t tranship_type_runs(const tranship_type* type) {
-  return type != nullptr ? type->type.form().runs() : 0;
+  int64_t runs = 0;
+  (void)caught([&]() -> Status {
+    if (type != nullptr) runs = type->type.form().runs();
+    return {};
+  });
+  return runs;
 }
 
 int tranship_type_disjoint(const tranship_type* type) {
-  return type != nullptr && type->type.disjoint() ? 1 : 0;
+  bool disjoint = false;
+  (void)caught([&]() -> Status {
+    disjoint = type != nullptr && type->type.disjoint();
+    return {};
+  });
+  return disjoint ? 1 : 0;
 }
 
 const char* tranship_type_text(const tranship_type* type) {

@@ -24,12 +24,15 @@ class Blocks {
     const MPI_Datatype* types;
   };
 
-  /// Returns the blocks of one side of a call; nothing if they are left to MPI.
+  /// Returns the blocks of one side of a call; nothing if they are left to MPI. absent: Blocks of
+  /// neighbours that are not there, if there are some.
   template <typename Count, typename Place>
-  static std::optional<Blocks> of(int blocks, const Given<Count, Place>& given, bool received) {
+  static std::optional<Blocks> of(int blocks, const std::vector<bool>& absent,
+                                  const Given<Count, Place>& given, bool received) {
+    const auto is_absent = [&](std::size_t k) { return !absent.empty() && absent[k]; };
     return make(blocks, received, most_of<Count>(), most_of<Place>(), [&](std::size_t k) {
       return Block{static_cast<const std::byte*>(given.items) + given.places[k],
-                   static_cast<std::int64_t>(given.counts[k]), given.types[k]};
+                   is_absent(k) ? 0 : static_cast<std::int64_t>(given.counts[k]), given.types[k]};
     });
   }
 

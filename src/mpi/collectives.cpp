@@ -10,18 +10,40 @@
 namespace tranship::mpi {
 namespace {
 
+/// How many blocks a process sends and receives.
+struct BlockCounts {
+  int sent = 0;
+  int got = 0;
+  /// The blocks of neighbours that are not there, at the edges of a grid: nothing is sent to them,
+  /// and what is received from them stays as it is. Empty: all are there.
+  std::vector<bool> absent{};
+};
+
+/// Finds out which neighbours of a grid are not there.
+std::vector<bool> absent_neighbours(MPI_Comm comm, int dimensions) {
+  std::vector<bool> absent;
+  for (int k = 0; k < dimensions; ++k) {
+    int before = MPI_PROC_NULL;
+    int after = MPI_PROC_NULL;
+    if (PMPI_Cart_shift(comm, k, 1, &before, &after) != MPI_SUCCESS) return {};
+    absent.push_back(before == MPI_PROC_NULL);
+    absent.push_back(after == MPI_PROC_NULL);
+  }
+  return absent;
+}
+
 /// One side of a call as MPI gets it: the caller's, or packed blocks.
 template <typename Items, typename Count, typename Place>
 class Side {
  public:
   using Given = Blocks::Given<Count, Place>;
 
-  Side(int blocks, const Given& given)
+  Side(int blocks, const std::vector<bool>& absent, const Given& given)
       : items_(const_cast<Items>(given.items)),
         counts_(given.counts),
         places_(given.places),
         types_(given.types) {
-    packed_ = Blocks::of(blocks, given, !std::is_const_v<std::remove_pointer_t<Items>>);
+    packed_ = Blocks::of(blocks, absent, given, !std::is_const_v<std::remove_pointer_t<Items>>);
   }
 
   /// Lets MPI have the packed blocks.
@@ -63,13 +85,15 @@ struct Exchange {
   Side<void*, Count, Place> got;
 
   /// Returns the sides of a call, packed where that is faster; null if all is left to MPI.
-  static std::unique_ptr<Exchange> of(int sent_blocks, const Blocks::Given<Count, Place>& sent,
-                                      int got_blocks, const Blocks::Given<Count, Place>& got) {
+  static std::unique_ptr<Exchange> of(const BlockCounts& blocks,
+                                      const Blocks::Given<Count, Place>& sent,
+                                      const Blocks::Given<Count, Place>& got) {
     if (sent.items == MPI_IN_PLACE) {
       report().left(Report::in_place, 0);
       return nullptr;
     }
-    auto made = std::unique_ptr<Exchange>(new Exchange{{sent_blocks, sent}, {got_blocks, got}});
+    auto made = std::unique_ptr<Exchange>(
+        new Exchange{{blocks.sent, blocks.absent, sent}, {blocks.got, blocks.absent, got}});
     if (made->sent.packed() && !made->sent.packed()->pack()) made->sent.packed().reset();
     if (made->sent.packed()) made->sent.use_packed();
     if (made->got.packed()) made->got.use_packed();
@@ -80,12 +104,6 @@ struct Exchange {
 template <typename Count, typename Place, typename... Request>
 using AllToAll = int (*)(const void*, const Count*, const Place*, const MPI_Datatype*, void*,
                          const Count*, const Place*, const MPI_Datatype*, MPI_Comm, Request...);
-
-/// How many blocks a process sends and receives.
-struct BlockCounts {
-  int sent = 0;
-  int got = 0;
-};
 
 /// Returns one block for each process of a communicator.
 BlockCounts blocks_of_all(MPI_Comm comm) {
@@ -105,7 +123,7 @@ BlockCounts blocks_of_neighbours(MPI_Comm comm) {
   if (topology == MPI_CART) {
     int dimensions = 0;
     if (PMPI_Cartdim_get(comm, &dimensions) != MPI_SUCCESS) return {};
-    blocks = {2 * dimensions, 2 * dimensions};
+    blocks = {2 * dimensions, 2 * dimensions, absent_neighbours(comm, dimensions)};
   } else if (topology == MPI_GRAPH) {
     int rank = 0;
     int neighbours = 0;
@@ -128,7 +146,7 @@ template <typename Count, typename Place>
 int exchange(AllToAll<Count, Place> real, BlockCounts blocks,
              const Blocks::Given<Count, Place>& sent, const Blocks::Given<Count, Place>& got,
              MPI_Comm comm) {
-  const auto sides = Exchange<Count, Place>::of(blocks.sent, sent, blocks.got, got);
+  const auto sides = Exchange<Count, Place>::of(blocks, sent, got);
   if (!sides) {
     return real(sent.items, sent.counts, sent.places, sent.types, const_cast<void*>(got.items),
                 got.counts, got.places, got.types, comm);
@@ -144,8 +162,7 @@ template <typename Count, typename Place>
 int start_exchange(AllToAll<Count, Place, MPI_Request*> real, BlockCounts blocks,
                    const Blocks::Given<Count, Place>& sent, const Blocks::Given<Count, Place>& got,
                    MPI_Comm comm, MPI_Request* request) {
-  std::shared_ptr<Exchange<Count, Place>> sides =
-      Exchange<Count, Place>::of(blocks.sent, sent, blocks.got, got);
+  std::shared_ptr<Exchange<Count, Place>> sides = Exchange<Count, Place>::of(blocks, sent, got);
   if (!sides) {
     return real(sent.items, sent.counts, sent.places, sent.types, const_cast<void*>(got.items),
                 got.counts, got.places, got.types, comm, request);
@@ -155,9 +172,9 @@ int start_exchange(AllToAll<Count, Place, MPI_Request*> real, BlockCounts blocks
                         sides->got.places(), sides->got.types(), comm, request);
   if (code != MPI_SUCCESS) return code;
   // The sides stay until MPI has ended the request, whatever they are used for.
-  follow(*request, {.arrived = [sides](const MPI_Status&) {
+  follow(*request, [sides](const MPI_Status&) {
     if (sides->got.packed()) sides->got.packed()->unpack();
-  }});
+  });
   return code;
 }
 

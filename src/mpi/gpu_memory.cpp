@@ -99,13 +99,15 @@ class Prepared {
   };
 
   static Typed typed(const Ends& ends) {
-    const Datatype& all = ends.items->all;
+    const Datatype& all = ends.items->group;
     const std::int64_t begin = all.true_lower_bound();
     return {bytes_at(ends.places + begin, all.true_upper_bound() - begin),
             begin == 0 ? all : types::hindexed_block(1, {-begin}, all)};
   }
 
-  static Array packed(const Ends& ends) { return bytes_at(ends.packed, ends.items->bytes()); }
+  static Array packed(const Ends& ends) {
+    return bytes_at(ends.packed, ends.items->packer.bytes());
+  }
 
   static Array bytes_at(const std::byte* begin, std::int64_t bytes) {
     // Either end may be the target.

@@ -26,9 +26,11 @@ constexpr const char* built_for = "MPICH";
 /// those that descend from it, and pointers in the others.
 std::string kind_at_hand() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<void*>(&PMPI_Init), &info) != 0 && info.dli_fname != nullptr &&
-      std::strstr(info.dli_fname, "mpi_abi") != nullptr) {
-    return "the MPI standard ABI";
+  if (dladdr(reinterpret_cast<void*>(&PMPI_Init), &info) != 0 && info.dli_fname != nullptr) {
+    const std::string path = info.dli_fname;
+    if (path.find("libmpi_abi", path.rfind('/') + 1) != std::string::npos) {
+      return "the MPI standard ABI";
+    }
   }
   char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
@@ -64,8 +66,22 @@ TRANSHIP_MPI_API int MPI_Init_thread(int* argc, char*** argv, int required, int*
   return PMPI_Init_thread(argc, argv, required, provided);
 }
 
+#ifdef TRANSHIP_MPI_SESSIONS
+TRANSHIP_MPI_API int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session* session) {
+  check_kind();
+  (void)settings();
+  return PMPI_Session_init(info, handler, session);
+}
+
+TRANSHIP_MPI_API int MPI_Session_finalize(MPI_Session* session) {
+  requests().give_back();
+  forget_plans();
+  return PMPI_Session_finalize(session);
+}
+#endif
+
 TRANSHIP_MPI_API int MPI_Finalize() {
-  requests().sweep();
+  requests().give_back();
   int rank = 0;
   (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
   forget_plans();

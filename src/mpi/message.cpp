@@ -16,6 +16,18 @@ namespace {
   std::terminate();
 }
 
+/// Returns how many bytes a message brought that was received packed.
+std::int64_t bytes_of(const MPI_Status& status) {
+#ifdef TRANSHIP_MPI_LARGE_COUNTS
+  MPI_Count bytes = 0;
+  if (PMPI_Get_count_c(&status, MPI_PACKED, &bytes) != MPI_SUCCESS) return 0;
+#else
+  int bytes = 0;
+  if (PMPI_Get_count(&status, MPI_PACKED, &bytes) != MPI_SUCCESS) return 0;
+#endif
+  return bytes != MPI_UNDEFINED ? bytes : 0;
+}
+
 }  // namespace
 
 std::optional<Message> Message::of(Task task, const void* places, MPI_Count count,
@@ -30,9 +42,9 @@ std::optional<Message> Message::of(Task task, const void* places, MPI_Count coun
     return {};
   }
   const auto* origin = static_cast<const std::byte*>(places);
-  message.gpu_ = gpu_of(origin + items.all.true_lower_bound());
+  message.gpu_ = gpu_of(origin + items.lowest);
   // A type of absolute addresses may name the memory of a GPU and of the host.
-  if (message.gpu_ != gpu_of(origin + items.all.true_upper_bound() - 1)) return {};
+  if (message.gpu_ != gpu_of(origin + items.highest - 1)) return {};
   // MPI libraries copy each run of a GPU's memory by itself, or not at all.
   if (!message.on_gpu() && !items.faster[static_cast<std::size_t>(task)]) {
     report().left(Report::faster_by_mpi, items.bytes());
@@ -56,7 +68,7 @@ std::optional<Message> Message::to_unpack(Task task, void* items, MPI_Count coun
                                           MPI_Datatype type, std::int64_t bytes_max) {
   auto message = of(task, items, count, type, bytes_max);
   // A type whose elements share bytes is an error of the program, which MPI may tell it.
-  if (message && !message->items_->all.disjoint()) return {};
+  if (message && !message->items_->disjoint()) return {};
   return message;
 }
 
@@ -98,18 +110,24 @@ void Message::unpack_from(const std::byte* packed, std::int64_t arrived, Report:
 }
 
 void Message::pack_items(std::byte* packed) {
-  if (on_gpu()) {
-    pack_on_gpu(there(packed), packed);
-  } else {
-    items_->packer.pack(places_, packed);
+  for (std::int64_t k = 0; k < items_->groups; ++k) {
+    const OnGpu group = there(k);
+    if (on_gpu()) {
+      pack_on_gpu(group, packed + k * items_->packer.bytes());
+    } else {
+      items_->packer.pack(group.places, packed + k * items_->packer.bytes());
+    }
   }
 }
 
 void Message::unpack_items(const std::byte* packed) {
-  if (on_gpu()) {
-    unpack_on_gpu(there(packed), packed);
-  } else {
-    items_->packer.unpack(packed, places_);
+  for (std::int64_t k = 0; k < items_->groups; ++k) {
+    const OnGpu group = there(k);
+    if (on_gpu()) {
+      unpack_on_gpu(group, packed + k * items_->packer.bytes());
+    } else {
+      items_->packer.unpack(packed + k * items_->packer.bytes(), group.places);
+    }
   }
 }
 
@@ -127,23 +145,17 @@ void Message::unpack_part(const std::byte* packed, std::int64_t arrived) {
   last.unpack_items(last.packed());
 }
 
+void Message::unpack_arrived(const MPI_Status& status) {
+  const std::int64_t arrived = bytes_of(status);
+  if (arrived > 0 && arrived <= bytes()) unpack_from(packed(), arrived, Report::received);
+}
+
 Message Message::some(std::int64_t first, std::int64_t count) const {
   Message made;
   made.items_ = make_items(items_->one, count);
   made.places_ = places_ + first * items_->one.type.extent();
   made.gpu_ = gpu_;
   return made;
-}
-
-std::int64_t bytes_of(const MPI_Status& status) {
-#ifdef TRANSHIP_MPI_LARGE_COUNTS
-  MPI_Count bytes = 0;
-  if (PMPI_Get_count_c(&status, MPI_PACKED, &bytes) != MPI_SUCCESS) return 0;
-#else
-  int bytes = 0;
-  if (PMPI_Get_count(&status, MPI_PACKED, &bytes) != MPI_SUCCESS) return 0;
-#endif
-  return bytes != MPI_UNDEFINED ? bytes : 0;
 }
 
 }  // namespace tranship::mpi

@@ -45,15 +45,18 @@ class Message {
   /// Unpacks the bytes that have arrived, which may end within an item. Ends the process with a
   /// message if that is not possible.
   void unpack_from(const std::byte* packed, std::int64_t arrived, Report::Work work);
-  void unpack(std::int64_t arrived, Report::Work work) { unpack_from(packed(), arrived, work); }
+  /// Unpacks what MPI received into packed(). A message that was too long stays where it is: MPI
+  /// has said so, or will.
+  void unpack_arrived(const MPI_Status& status);
 
  private:
   static std::optional<Message> of(Task task, const void* items, MPI_Count count, MPI_Datatype type,
                                    std::int64_t bytes_max);
   void unpack_part(const std::byte* packed, std::int64_t arrived);
 
-  OnGpu there(const std::byte* packed) const {
-    return {gpu_, items_, places_, packed == buffer_.data()};
+  /// Returns a group of the items, by its number.
+  OnGpu there(std::int64_t group) const {
+    return {gpu_, items_, places_ + group * items_->group_extent, buffer_.data() != nullptr};
   }
   void pack_items(std::byte* packed);
   void unpack_items(const std::byte* packed);
@@ -89,8 +92,5 @@ std::optional<Message> ready_to_receive(void* items, Count count, MPI_Datatype t
   if (!message || !message->take_buffer()) return {};
   return message;
 }
-
-/// Returns how many bytes a message brought that was received packed.
-std::int64_t bytes_of(const MPI_Status& status);
 
 }  // namespace tranship::mpi

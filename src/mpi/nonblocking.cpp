@@ -1,6 +1,8 @@
 // Sends and receives that end later: non-blocking and persistent ones.
+#include <cstddef>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "mpi/message.hpp"
 #include "mpi/requests.hpp"
@@ -13,27 +15,19 @@ using Send = int (*)(const void*, Count, MPI_Datatype, int, int, MPI_Comm, MPI_R
 template <typename Count>
 using Receive = int (*)(void*, Count, MPI_Datatype, int, int, MPI_Comm, MPI_Request*);
 
-/// Returns what keeps a message until it is sent.
-Pending sending(std::shared_ptr<Message> message) {
-  return {.arrived = [message = std::move(message)](const MPI_Status&) {}};
-}
-
-/// Returns what unpacks a message when it is there.
-Pending receiving(std::shared_ptr<Message> message) {
-  return {.arrived = [message = std::move(message)](const MPI_Status& status) {
-    message->unpack(bytes_of(status), Report::received);
-  }};
-}
-
 std::shared_ptr<Message> shared(Message& message) {
   return std::make_shared<Message>(std::move(message));
 }
 
-/// Keeps what belongs to a persistent request, which is not started yet.
-void keep_persistent(MPI_Request request, Pending pending) {
-  pending.persistent = true;
-  pending.ended = true;
-  requests().add(request, std::make_shared<Pending>(std::move(pending)));
+/// Returns what keeps a message until it is sent.
+Pending::Arrived sending(std::shared_ptr<Message> message) {
+  return [message = std::move(message)](const MPI_Status&) {};
+}
+
+/// Returns what unpacks a message when it is there.
+Pending::Arrived receiving(std::shared_ptr<Message> message) {
+  return
+      [message = std::move(message)](const MPI_Status& status) { message->unpack_arrived(status); };
 }
 
 template <typename Count>
@@ -41,6 +35,7 @@ int send(Send<Count> real, const void* items, Count count, MPI_Datatype type, in
          MPI_Comm comm, MPI_Request* request) {
   auto message = packed_to_send(items, count, type, target);
   if (!message) return real(items, count, type, target, tag, comm, request);
+  *request = MPI_REQUEST_NULL;  // a call that fails may leave it as it is
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, target,
                         tag, comm, request);
   if (code == MPI_SUCCESS) follow(*request, sending(shared(*message)));
@@ -52,9 +47,10 @@ int receive(Receive<Count> real, void* items, Count count, MPI_Datatype type, in
             MPI_Comm comm, MPI_Request* request) {
   auto message = ready_to_receive(items, count, type, source);
   if (!message) return real(items, count, type, source, tag, comm, request);
+  *request = MPI_REQUEST_NULL;
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, source,
                         tag, comm, request);
-  if (code == MPI_SUCCESS) follow(*request, receiving(shared(*message)));
+  if (code == MPI_SUCCESS) keep(*request, receiving(shared(*message)), false);
   return code;
 }
 
@@ -65,9 +61,10 @@ int receive_matched(int (*real)(void*, Count, MPI_Datatype, MPI_Message*, MPI_Re
   const bool nobody = *matched == MPI_MESSAGE_NO_PROC;
   auto message = ready_to_receive(items, count, type, nobody ? MPI_PROC_NULL : MPI_ANY_SOURCE);
   if (!message) return real(items, count, type, matched, request);
+  *request = MPI_REQUEST_NULL;
   const int code =
       real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, matched, request);
-  if (code == MPI_SUCCESS) follow(*request, receiving(shared(*message)));
+  if (code == MPI_SUCCESS) keep(*request, receiving(shared(*message)), false);
   return code;
 }
 
@@ -78,13 +75,12 @@ int prepare_send(Send<Count> real, const void* items, Count count, MPI_Datatype 
   if (target == MPI_PROC_NULL || !message || !message->take_buffer()) {
     return real(items, count, type, target, tag, comm, request);
   }
+  *request = MPI_REQUEST_NULL;
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, target,
                         tag, comm, request);
   if (code != MPI_SUCCESS) return code;
   const auto kept = shared(*message);
-  Pending pending = sending(kept);
-  pending.starts = [kept] { return kept->pack(Report::sent); };
-  keep_persistent(*request, std::move(pending));
+  keep(*request, sending(kept), true, [kept] { return kept->pack(Report::sent); });
   return code;
 }
 
@@ -93,18 +89,24 @@ int prepare_receive(Receive<Count> real, void* items, Count count, MPI_Datatype 
                     int tag, MPI_Comm comm, MPI_Request* request) {
   auto message = ready_to_receive(items, count, type, source);
   if (!message) return real(items, count, type, source, tag, comm, request);
+  *request = MPI_REQUEST_NULL;
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, source,
                         tag, comm, request);
-  if (code == MPI_SUCCESS) keep_persistent(*request, receiving(shared(*message)));
+  if (code == MPI_SUCCESS) keep(*request, receiving(shared(*message)), true);
   return code;
 }
 
-/// Makes a persistent request ready to be started: packs what it sends.
-int before_start(const std::shared_ptr<Pending>& pending) {
-  if (!pending || !pending->persistent) return MPI_SUCCESS;
-  if (pending->starts && !pending->starts()) return MPI_ERR_OTHER;
-  pending->ended = false;
-  return MPI_SUCCESS;
+/// Makes a persistent request ready to be started.
+int before_start(const Found& pending) {
+  if (!pending || !pending->persistent()) return MPI_SUCCESS;
+  return pending->start() ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+
+/// Open MPI starts another request if the one before has not quite ended, and changes the handle.
+void after_start(MPI_Request before, MPI_Request now, const Found& pending) {
+  if (!pending || number_of(before) == number_of(now)) return;
+  requests().remove(before, pending.get());
+  requests().put_back(now, pending);
 }
 
 }  // namespace
@@ -157,13 +159,22 @@ TRANSHIP_RECEIVE(_c, MPI_Count)
 #endif
 
 TRANSHIP_MPI_API int MPI_Start(MPI_Request* request) {
-  const int code = before_start(requests().find(*request));
-  return code == MPI_SUCCESS ? PMPI_Start(request) : code;
+  const MPI_Request before = *request;
+  const Found pending = requests().find(before);
+  if (const int code = before_start(pending); code != MPI_SUCCESS) return code;
+  const int code = PMPI_Start(request);
+  after_start(before, *request, pending);
+  return code;
 }
 
 TRANSHIP_MPI_API int MPI_Startall(int count, MPI_Request* all) {
-  for (const auto& pending : requests().find(count, all)) {
+  const std::vector<Found> found = requests().find(count, all);
+  if (found.empty()) return PMPI_Startall(count, all);
+  const std::vector<MPI_Request> before(all, all + count);
+  for (const Found& pending : found) {
     if (const int code = before_start(pending); code != MPI_SUCCESS) return code;
   }
-  return PMPI_Startall(count, all);
+  const int code = PMPI_Startall(count, all);
+  for (std::size_t k = 0; k < found.size(); ++k) after_start(before[k], all[k], found[k]);
+  return code;
 }

@@ -1,5 +1,6 @@
 // Blocking sends and receives.
 #include "mpi/message.hpp"
+#include "mpi/statuses.hpp"
 
 namespace tranship::mpi {
 namespace {
@@ -18,26 +19,15 @@ int send(Send<Count> real, const void* items, Count count, MPI_Datatype type, in
               comm);
 }
 
-/// Where MPI writes a status; the caller may not want it.
-class WantedStatus {
- public:
-  explicit WantedStatus(MPI_Status* given) : used_(given != MPI_STATUS_IGNORE ? given : &own_) {}
-  MPI_Status* get() { return used_; }
-
- private:
-  MPI_Status own_{};
-  MPI_Status* used_;
-};
-
 template <typename Count>
 int receive(Receive<Count> real, void* items, Count count, MPI_Datatype type, int source, int tag,
             MPI_Comm comm, MPI_Status* given) {
   auto message = ready_to_receive(items, count, type, source);
   if (!message) return real(items, count, type, source, tag, comm, given);
-  WantedStatus status(given);
+  OneStatus status(given);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, source,
                         tag, comm, status.get());
-  if (code == MPI_SUCCESS) message->unpack(bytes_of(*status.get()), Report::received);
+  if (code == MPI_SUCCESS) message->unpack_arrived(*status.get());
   return code;
 }
 
@@ -47,10 +37,10 @@ int receive_matched(int (*real)(void*, Count, MPI_Datatype, MPI_Message*, MPI_St
   const bool nobody = *matched == MPI_MESSAGE_NO_PROC;
   auto message = ready_to_receive(items, count, type, nobody ? MPI_PROC_NULL : MPI_ANY_SOURCE);
   if (!message) return real(items, count, type, matched, given);
-  WantedStatus status(given);
+  OneStatus status(given);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED,
                         matched, status.get());
-  if (code == MPI_SUCCESS) message->unpack(bytes_of(*status.get()), Report::received);
+  if (code == MPI_SUCCESS) message->unpack_arrived(*status.get());
   return code;
 }
 
@@ -82,12 +72,10 @@ int send_receive(SendReceive<Count> real, Side<const void*, Count> sent, Side<vo
   auto received = ready_to_receive(got.items, got.count, got.type, got.peer);
   if (to_send) sent.replace(*to_send);
   if (received) got.replace(*received);
-  WantedStatus status(given);
+  OneStatus status(given);
   const int code = real(sent.items, sent.count, sent.type, sent.peer, sent.tag, got.items,
                         got.count, got.type, got.peer, got.tag, comm, status.get());
-  if (received && code == MPI_SUCCESS) {
-    received->unpack(bytes_of(*status.get()), Report::received);
-  }
+  if (received && code == MPI_SUCCESS) received->unpack_arrived(*status.get());
   return code;
 }
 
@@ -102,10 +90,10 @@ int send_receive_replace(Replace<Count> real, void* items, Count count, MPI_Data
   if (!message || !message->pack(Report::sent)) {
     return real(items, count, type, target, sent_tag, source, got_tag, comm, given);
   }
-  WantedStatus status(given);
+  OneStatus status(given);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, target,
                         sent_tag, source, got_tag, comm, status.get());
-  if (code == MPI_SUCCESS) message->unpack(bytes_of(*status.get()), Report::received);
+  if (code == MPI_SUCCESS) message->unpack_arrived(*status.get());
   return code;
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <shared_mutex>
 #include <unordered_map>
@@ -103,14 +106,49 @@ struct Remembered {
   std::shared_ptr<const Items> items;  ///< the latest
 };
 
+/// Set when a thread's memory is gone: functions that run at its end may still call MPI.
+thread_local bool memory_is_gone = false;
+
+struct Memory {
+  Memory() = default;
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() { memory_is_gone = true; }
+
+  std::array<Remembered, 16> places;
+};
+
 }  // namespace
 
-std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count) {
-  Datatype all = types::contiguous(count, one.type);
-  const std::int64_t run_bytes = all.bytes() / std::max<std::int64_t>(all.runs(), 1);
-  const TypeShape shape{one.listed, run_bytes, all.bytes()};
-  Items made{count, one, all, Packer(all)};
-  made.contiguous = all.runs() == 1 && all.true_lower_bound() == 0;
+bool Items::disjoint() const {
+  if (!group.disjoint()) return false;
+  if (groups == 1) return true;
+  const std::int64_t span = group.true_upper_bound() - group.true_lower_bound();
+  return group_extent >= span || -group_extent >= span;
+}
+
+std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count,
+                                        const Packer* packer) {
+  constexpr std::int64_t listed_runs_most = 4096;
+  const bool apart = count > 1 && one.listed && one.type.runs() > listed_runs_most;
+  const bool single = apart || count == 1;
+  Datatype group = single ? one.type : types::contiguous(count, one.type);
+  Items made{count,
+             one,
+             apart ? count : 1,
+             one.type.extent(),
+             group,
+             single && packer != nullptr ? *packer : Packer(group)};
+  std::int64_t all_bytes = 0;
+  const std::int64_t last = (made.groups - 1) * made.group_extent;  // of a call's memory: it fits
+  if (__builtin_mul_overflow(made.groups, group.bytes(), &all_bytes)) {
+    throw OutOfRange("the items have too many bytes");
+  }
+  made.lowest = group.true_lower_bound() + std::min<std::int64_t>(last, 0);
+  made.highest = group.true_upper_bound() + std::max<std::int64_t>(last, 0);
+  made.contiguous = !apart && group.runs() == 1 && group.true_lower_bound() == 0;
+  const std::int64_t run_bytes = group.bytes() / std::max<std::int64_t>(group.runs(), 1);
+  const TypeShape shape{one.listed, run_bytes, all_bytes};
   for (std::size_t task = 0; task < tasks; ++task) {
     made.faster[task] = packing_is_faster(static_cast<Task>(task), shape);
   }
@@ -123,7 +161,7 @@ std::shared_ptr<const Items> TypePlan::items(std::int64_t count) {
   for (const auto& one : known_) {
     if (one->count == count) return one;
   }
-  auto kept = make_items(type_, count);
+  auto kept = make_items(type_, count, &packer_);
   if (known_.size() < known_max) {
     known_.push_back(kept);
   } else {
@@ -163,34 +201,48 @@ std::shared_ptr<Kept> kept_of(std::uint64_t handle) {
 
 bool is_kept(MPI_Datatype type) { return kept_of(number_of(type)) != nullptr; }
 
-std::shared_ptr<const Items> items_of(MPI_Datatype type, std::int64_t count) {
-  constexpr std::size_t places = 16;
-  thread_local std::array<Remembered, places> remembered;
+namespace {
+
+std::shared_ptr<TypePlan> plan_of(MPI_Datatype type) {
+  const auto kept = kept_of(number_of(type));
+  if (!kept) return nullptr;
+  std::call_once(kept->once, [&] { kept->plan = make_plan(type); });
+  return kept->plan;
+}
+
+std::shared_ptr<const Items> remembered_items(MPI_Datatype type, std::int64_t count) {
+  thread_local Memory memory;
   const std::uint64_t handle = number_of(type);
   // Handles are pointers, or numbers whose low bits count.
-  Remembered& place = remembered[(handle ^ (handle >> 6) ^ (handle >> 12)) % places];
+  Remembered& place =
+      memory.places[(handle ^ (handle >> 6) ^ (handle >> 12)) % memory.places.size()];
   const std::uint64_t now = generation.load(std::memory_order_acquire);
   if (place.handle != handle || place.generation != now) {
-    std::shared_ptr<TypePlan> plan;
-    if (const auto kept = kept_of(handle)) {
-      std::call_once(kept->once, [&] { kept->plan = make_plan(type); });
-      plan = kept->plan;
-    }
-    place = {handle, now, std::move(plan), nullptr};
+    place = {handle, now, plan_of(type), nullptr};
   }
   if (!place.plan) return nullptr;
-  if (place.items && place.items->count == count) return place.items;
+  if (!place.items || place.items->count != count) place.items = place.plan->items(count);
+  return place.items;
+}
+
+}  // namespace
+
+std::shared_ptr<const Items> items_of(MPI_Datatype type, std::int64_t count) {
   try {
-    place.items = place.plan->items(count);
-    return place.items;
+    if (!memory_is_gone) return remembered_items(type, count);
+    const auto plan = plan_of(type);
+    return plan ? plan->items(count) : nullptr;
   } catch (const std::exception&) {
-    return nullptr;
+    return nullptr;  // too many bytes, or no memory: left to MPI
   }
 }
 
 void forget_plans() {
   int key = keyval.exchange(MPI_KEYVAL_INVALID);
   if (key != MPI_KEYVAL_INVALID) (void)PMPI_Type_free_keyval(&key);
+  Committed& types = committed();
+  const std::unique_lock lock(types.mutex);
+  types.all.clear();
   generation.fetch_add(1, std::memory_order_release);
 }
 

@@ -20,23 +20,32 @@ namespace tranship::mpi {
 /// A number of items of one MPI type, and what packs them. Immutable; threads: all.
 struct Items {
   std::int64_t count = 0;
-  ReadType one;                      ///< the type of one item
-  Datatype all;                      ///< of all of them
-  Packer packer;                     ///< of all of them
+  ReadType one;  ///< the type of one item
+  /// All items are one group, but for types of long lists: there each item is a group, since lists
+  /// of all would be longer.
+  std::int64_t groups = 1;
+  std::int64_t group_extent = 0;     ///< bytes from one group to the next
+  Datatype group;                    ///< the type of a group
+  Packer packer;                     ///< of a group
+  std::int64_t lowest = 0;           ///< the lowest byte that an element occupies
+  std::int64_t highest = 0;          ///< one past the highest
   bool contiguous = false;           ///< without gaps, in the order in which they are packed
   std::array<bool, tasks> faster{};  ///< by Task: whether to pack here rather than by MPI
 
-  std::int64_t bytes() const { return packer.bytes(); }
+  std::int64_t bytes() const { return groups * packer.bytes(); }
+  /// Whether elements may be written to the places: no two share a byte.
+  bool disjoint() const;
 };
 
-/// Returns so many items of a type.
+/// Returns so many items of a type. packer: Of one item, if there is one; it is compiled once.
 /// @throws OutOfRange for items beyond 2^61 bytes
-std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count);
+std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count,
+                                        const Packer* packer = nullptr);
 
 /// How items of one MPI type are packed. Threads: all.
 class TypePlan {
  public:
-  explicit TypePlan(ReadType type) : type_(std::move(type)) {}
+  explicit TypePlan(ReadType type) : type_(std::move(type)), packer_(type_.type) {}
 
   /// Returns what packs so many items; it is kept for the next time.
   /// @throws OutOfRange for items beyond 2^61 bytes
@@ -44,6 +53,7 @@ class TypePlan {
 
  private:
   ReadType type_;
+  Packer packer_;  ///< of one item
   std::mutex mutex_;
   std::vector<std::shared_ptr<const Items>> known_;  ///< of the latest counts
   std::size_t next_ = 0;                             ///< the place of the next one
@@ -60,7 +70,7 @@ bool is_kept(MPI_Datatype type);
 /// those that are not committed, and those that cannot be read; also for too many bytes.
 std::shared_ptr<const Items> items_of(MPI_Datatype type, std::int64_t count);
 
-/// Forgets how types are looked up; before MPI ends.
+/// Leaves all types to MPI, until they are committed again: before MPI, or a session, ends.
 void forget_plans();
 
 }  // namespace tranship::mpi

@@ -256,6 +256,9 @@ bool is_basic(MPI_Datatype type) {
   int none = 0;
   const int code = PMPI_Type_get_envelope(type, &none, &none, &none, &combiner);
 #endif
+#ifdef TRANSHIP_MPI_VALUE_INDEX
+  if (code == MPI_SUCCESS && combiner == MPI_COMBINER_VALUE_INDEX) return true;
+#endif
   return code == MPI_SUCCESS &&
          (combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
           combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER);

@@ -1,23 +1,11 @@
 /* Calls of MPI with derived types, each checked against loops by hand. The program knows nothing of
  * Tranship: it passes with libtranship-mpi.so and without it. Run by two or more processes; prints
  * "all calls are right" at the end. */
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "check.h"
 
 enum { items_max = 1 << 16 };
 
-static int rank, processes, to_right, from_left;
-static const char* call = "";
-
-#define CHECK(truth)                                                                      \
-  do {                                                                                    \
-    if (!(truth)) {                                                                       \
-      fprintf(stderr, "rank %d, %s: line %d is not as expected\n", rank, call, __LINE__); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                                       \
-    }                                                                                     \
-  } while (0)
+static int to_right, from_left;
 
 static int sent[items_max], got[items_max];
 
@@ -596,9 +584,7 @@ int main(int argc, char** argv) {
     MPI_Type_free(&all[k].type);
     free(all[k].places);
   }
-  call = "the end";
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) printf("all calls are right\n");
+  end();
   MPI_Finalize();
   return 0;
 }

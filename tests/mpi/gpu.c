@@ -1,24 +1,14 @@
 /* Messages of derived types in the memory of a GPU, between processes that know nothing of how they
  * are packed. The GPUs are emulated, so that the program can read their memory and check it; it
  * asks the preloaded library for memory. Run by two or more processes. */
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <tranship/tranship.h>
+
+#include "check.h"
 
 tranship_engine* tranship_mpi_engine(void);
 
 enum { numbers = 1 << 16 };
-static int rank, processes, to_right, from_left;
-
-#define CHECK(truth)                                                            \
-  do {                                                                          \
-    if (!(truth)) {                                                             \
-      fprintf(stderr, "rank %d: line %d is not as expected\n", rank, __LINE__); \
-      MPI_Abort(MPI_COMM_WORLD, 1);                                             \
-    }                                                                           \
-  } while (0)
+static int to_right, from_left;
 
 static int* on_gpu(const char* memory) {
   const tranship_dimension dimension = {"i", numbers};
@@ -121,8 +111,7 @@ int main(int argc, char** argv) {
   packing(sent, got, type);
   all_to_all(sent, got, type);
   MPI_Type_free(&type);
-  MPI_Barrier(MPI_COMM_WORLD);
-  if (rank == 0) printf("all calls are right\n");
+  end();
   MPI_Finalize();
   return 0;
 }

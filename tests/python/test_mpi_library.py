@@ -126,6 +126,20 @@ def test_every_call_is_right_with_the_library(mpi: Mpi, calls: Path, processes: 
     assert packed.stderr.count("tranship-mpi, rank") == 1
 
 
+@pytest.mark.parametrize(("program", "processes"), [("edges", 1), ("edges", 3), ("threads", 1)])
+def test_rare_calls_and_threads_are_right_with_the_library(
+    mpi: Mpi, tmp_path: Path, program: str, processes: int
+) -> None:
+    compiled = mpi.program(tmp_path, program, "-pthread")
+    alone = mpi.run(processes, compiled)
+    assert CALLS_ARE_RIGHT in alone.stdout, alone.stdout + alone.stderr
+    variables = {"TRANSHIP_MPI_PACK": "always", "TRANSHIP_MPI_REPORT": "1"}
+    packed = mpi.run(processes, compiled, library=mpi.library(), variables=variables)
+    assert CALLS_ARE_RIGHT in packed.stdout, packed.stdout + packed.stderr
+    assert packed.returncode == 0, packed.stderr
+    assert counts(packed.stderr)["messages received"] > 10
+
+
 def test_one_side_alone_may_have_the_library(mpi: Mpi, calls: Path, tmp_path: Path) -> None:
     script = tmp_path / "every_second.sh"
     script.write_text(

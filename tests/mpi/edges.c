@@ -1,0 +1,272 @@
+/* What programs do rarely: edges of grids, errors that return, requests that are freed, and calls
+ * of MPI at the end of the process. Run by two processes or more. */
+#include <pthread.h>
+
+#include "check.h"
+
+enum { numbers = 1 << 16 };
+static int sent[numbers], got[numbers];
+
+static void fill(int turn) {
+  for (int k = 0; k < numbers; k++) {
+    sent[k] = 100000 * rank + k + turn;
+    got[k] = -1;
+  }
+}
+
+static MPI_Comm returning(MPI_Comm of) {
+  MPI_Comm comm;
+  MPI_Comm_dup(of, &comm);
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  return comm;
+}
+
+/* Ghost cells at the edges of a grid that is not periodic stay as they are. */
+static void edges_of_a_grid(void) {
+  MPI_Comm grid;
+  MPI_Datatype type = strided(10, 1, 2);
+  int sides[1] = {processes}, periodic[1] = {0}, ones[2] = {1, 1};
+  MPI_Aint apart[2] = {0, 400};
+  MPI_Datatype both[2] = {type, type};
+  MPI_Cart_create(MPI_COMM_WORLD, 1, sides, periodic, 0, &grid);
+  for (int way = 0; way < 2; way++) {
+    call = way ? "Ineighbor_alltoallw" : "Neighbor_alltoallw";
+    fill(way);
+    if (way) {
+      MPI_Request request;
+      MPI_Ineighbor_alltoallw(sent, ones, apart, both, got, ones, apart, both, grid, &request);
+      MPI_Wait(&request, MPI_STATUS_IGNORE);
+    } else {
+      MPI_Neighbor_alltoallw(sent, ones, apart, both, got, ones, apart, both, grid);
+    }
+    for (int k = 0; k < 20; k++) {
+      const int left = rank > 0 && k % 2 == 0 ? 100000 * (rank - 1) + 100 + k + way : -1;
+      const int right = rank + 1 < processes && k % 2 == 0 ? 100000 * (rank + 1) + k + way : -1;
+      CHECK(got[k] == left && got[100 + k] == right);
+    }
+  }
+  MPI_Comm_free(&grid);
+  MPI_Type_free(&type);
+}
+
+/* A request that failed is forgotten: another one that gets its handle is its own. */
+static void failed_requests(void) {
+  call = "requests that fail";
+  MPI_Comm comm = returning(MPI_COMM_SELF);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  MPI_Datatype type = strided(40, 1, 2);
+  for (int way = 0; way < 4; way++) {
+    int index = 0, flag = 0, places[1];
+    MPI_Request request;
+    fill(way);
+    MPI_Irecv(got, 1, type, 0, 1, comm, &request);
+    MPI_Send(sent, 60, MPI_INT, 0, 1, comm); /* too long */
+    MPI_Status statuses[1];
+    if (way == 0) MPI_Waitany(1, &request, &index, MPI_STATUS_IGNORE);
+    if (way == 1) MPI_Waitall(1, &request, statuses);
+    if (way == 2) MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (way == 3) MPI_Waitsome(1, &request, &index, places, statuses);
+    CHECK(got[1] == -1 && got[100] == -1);
+    if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+    memset(got, 0xff, sizeof got);
+    int next[40];
+    MPI_Irecv(next, 40, MPI_INT, 0, 2, comm, &request);
+    MPI_Send(sent, 40, MPI_INT, 0, 2, comm);
+    while (!flag) MPI_Testany(1, &request, &index, &flag, MPI_STATUS_IGNORE);
+    for (int k = 0; k < 40; k++) CHECK(next[k] == sent[k]);
+    for (int k = 0; k < 100; k++) CHECK(got[k] == -1);
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+  MPI_Type_free(&type);
+  MPI_Comm_free(&comm);
+}
+
+static int handled;
+
+static void handle(MPI_Comm* comm, int* code, ...) {
+  (void)comm;
+  (void)code;
+  handled++;
+}
+
+/* An error handler of the program that returns: some libraries then say that all is well. */
+static void own_handler(void) {
+  call = "an error handler that returns";
+  MPI_Comm comm;
+  MPI_Errhandler handler;
+  MPI_Datatype type = strided(40, 1, 2);
+  MPI_Comm_dup(MPI_COMM_SELF, &comm);
+  MPI_Comm_create_errhandler(&handle, &handler);
+  MPI_Comm_set_errhandler(comm, handler);
+  MPI_Request request = MPI_REQUEST_NULL;
+  fill(0);
+  MPI_Recv(got, 1, type, 7, 1, comm, MPI_STATUS_IGNORE); /* no such process */
+  MPI_Irecv(got, 1, type, 7, 1, comm, &request);
+  MPI_Isend(sent, 1, type, 7, 1, comm, &request);
+  CHECK(handled >= 3 && got[0] == -1);
+  MPI_Errhandler_free(&handler);
+  MPI_Type_free(&type);
+  MPI_Comm_free(&comm);
+}
+
+/* Sends that are freed before they have ended, many of them; all arrive. */
+static void freed_sends(void) {
+  call = "freed sends";
+  enum { many = 3000 };
+  MPI_Datatype type = strided(40, 1, 2);
+  const int peer = rank ^ 1;
+  fill(0);
+  if (peer < processes && rank == 0) {
+    MPI_Request request;
+    for (int k = 0; k < many; k++) {
+      MPI_Issend(sent, 1, type, peer, 1, MPI_COMM_WORLD, &request);
+      MPI_Request_free(&request);
+      CHECK(request == MPI_REQUEST_NULL);
+    }
+    MPI_Recv(got, 1, type, peer, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(got[78] == 100000 + 78);
+  } else if (rank == 1) {
+    int numbers_got[40];
+    for (int k = 0; k < many; k++) {
+      MPI_Recv(numbers_got, 40, MPI_INT, peer, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+      for (int n = 0; n < 40; n++) CHECK(numbers_got[n] == 2 * n);
+    }
+    MPI_Send(sent, 1, type, peer, 2, MPI_COMM_WORLD);
+  }
+  MPI_Type_free(&type);
+}
+
+/* Persistent buffered sends, which some libraries start as another request. */
+static void buffered(void) {
+  call = "Bsend_init";
+  enum { turns = 8 };
+  static char attached[8 << 20];
+  MPI_Datatype type = strided(5000, 1, 2);
+  MPI_Buffer_attach(attached, sizeof attached);
+  const int right = (rank + 1) % processes, left = (rank + processes - 1) % processes;
+  MPI_Request request;
+  MPI_Bsend_init(sent, 1, type, right, 3, MPI_COMM_WORLD, &request);
+  for (int turn = 0; turn < turns; turn++) {
+    fill(turn);
+    MPI_Start(&request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+  }
+  for (int turn = 0; turn < turns; turn++) {
+    MPI_Recv(got, 1, type, left, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int k = 0; k < 5000; k++) CHECK(got[2 * k] == 100000 * left + 2 * k + turn);
+  }
+  MPI_Request_free(&request);
+  void* detached;
+  int bytes;
+  MPI_Buffer_detach(&detached, &bytes);
+  MPI_Type_free(&type);
+}
+
+/* A long list, of several items: each is packed by itself. */
+static void long_list(void) {
+  call = "a long list";
+  enum { places_count = 6000, items = 3 };
+  static int places[places_count];
+  for (int k = 0; k < places_count; k++) places[k] = 3 * k + k % 2;
+  MPI_Datatype type;
+  MPI_Type_create_indexed_block(places_count, 1, places, MPI_INT, &type);
+  MPI_Type_commit(&type);
+  MPI_Aint lower_bound, extent;
+  MPI_Type_get_extent(type, &lower_bound, &extent);
+  const int apart = (int)(extent / (MPI_Aint)sizeof(int));
+  for (int count = items; count > 0; count--) {
+    fill(count);
+    MPI_Sendrecv(sent, count, type, rank, 1, got, count, type, rank, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    int found = 0;
+    for (int k = 0; k < numbers; k++) {
+      found += got[k] != -1;
+      CHECK(got[k] == -1 || got[k] == sent[k]);
+    }
+    CHECK(found == count * places_count && got[(count - 1) * apart] != -1);
+  }
+  MPI_Type_free(&type);
+}
+
+/* Complete according to calls that do not end the request. */
+static void only_looked_at(void) {
+#if MPI_VERSION > 4 || (MPI_VERSION == 4 && MPI_SUBVERSION >= 1)
+  MPI_Datatype type = strided(100, 1, 2);
+  for (int way = 0; way < 3; way++) {
+    call = "Request_get_status_all, any and some";
+    MPI_Request all[2];
+    MPI_Status status;
+    int flag = 0, index = 0, ended = 0, places[2];
+    fill(way);
+    MPI_Irecv(got, 1, type, rank, 1, MPI_COMM_WORLD, &all[0]);
+    MPI_Isend(sent, 1, type, rank, 1, MPI_COMM_WORLD, &all[1]);
+    if (way == 0) {
+      while (!flag) MPI_Request_get_status_all(2, all, &flag, MPI_STATUSES_IGNORE);
+    } else if (way == 1) {
+      while (!flag) MPI_Request_get_status_any(1, all, &index, &flag, &status);
+    } else {
+      while (ended < 1) MPI_Request_get_status_some(1, all, &ended, places, MPI_STATUSES_IGNORE);
+    }
+    CHECK(got[198] == sent[198] && got[199] == -1);
+    got[198] = 5;
+    MPI_Waitall(2, all, MPI_STATUSES_IGNORE);
+    CHECK(got[198] == 5); /* nothing is unpacked twice */
+  }
+  MPI_Type_free(&type);
+#endif
+}
+
+static MPI_Datatype late_type;
+static pthread_key_t key;
+
+static void to_itself(void) {
+  int now[200], then[200];
+  for (int k = 0; k < 200; k++) now[k] = k;
+  MPI_Sendrecv(now, 1, late_type, 0, 1, then, 1, late_type, 0, 1, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+  CHECK(then[198] == 198);
+}
+
+static void late(void* unused) {
+  (void)unused;
+  to_itself();
+}
+
+static void* early(void* value) {
+  pthread_setspecific(key, value);
+  to_itself();
+  return NULL;
+}
+
+/* A thread calls MPI while it ends, after other objects of the thread are gone. */
+static void ends_of_threads(void) {
+  call = "the end of a thread";
+  late_type = strided(100, 1, 2);
+  pthread_key_create(&key, &late);
+  for (int k = 0; k < 3; k++) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, &early, &key);
+    pthread_join(thread, NULL);
+  }
+  pthread_key_delete(key);
+  MPI_Type_free(&late_type);
+}
+
+int main(int argc, char** argv) {
+  int provided = 0;
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &processes);
+  edges_of_a_grid();
+  failed_requests();
+  own_handler();
+  freed_sends();
+  buffered();
+  long_list();
+  only_looked_at();
+  ends_of_threads();
+  end();
+  MPI_Finalize();
+  return 0;
+}
