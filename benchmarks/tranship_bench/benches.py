@@ -28,6 +28,7 @@ from . import (
     gpu_reassembly,
     gpu_staging,
     gpu_staging_designs,
+    halo_nodes,
     host,
     isometry,
     latency,
@@ -162,7 +163,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
 
 SIMULATED: dict[str, tuple[str, Simulate]] = {
     name: (words, paper.run)
-    for paper in (isometry, dataspaces)
+    for paper in (isometry, dataspaces, halo_nodes)
     for name, (words, _) in paper.BENCHES.items()
 }
 
