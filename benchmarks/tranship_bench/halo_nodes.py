@@ -161,7 +161,7 @@ def halo_nodes(bench: SimulatedBench) -> None:
             seconds = simulated.finish() / EXCHANGES
             rows, columns = sides_of(nodes)
             bench.emit(
-                f"{nodes} nodes",
+                f"{nodes} node" + ("s" if nodes > 1 else ""),
                 name,
                 machine=machine,
                 count=count,

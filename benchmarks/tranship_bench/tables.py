@@ -129,6 +129,8 @@ def label(figure: Figure, last: Axes, bench: str, machine: str, rows: Rows) -> N
     lines = [line for row in rows.values() for line in row.values()]
     emulated = ", GPUs emulated in host memory" if any(map(is_emulated, lines)) else ""
     small = any(line.get("conditions", {}).get("size") == "small" for line in lines)
+    simulated = any(line.get("simulated") for line in lines)
+    machine += " (simulated)" if simulated else ""
     title = f"{bench}: {machine}{emulated}{' (small size)' if small else ''}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     shares = [f"{line['case']}: {line['median_s']:.0%}." for line in lines if is_share(line)]
