@@ -31,7 +31,10 @@ def test_faces_have_the_cells_of_the_blocks() -> None:
 def test_one_launch_and_no_waits_take_less_time() -> None:
     lines: list[dict[str, object]] = []
     assert benches.run("halo-nodes", size="full", report=lines.append) == 0
-    assert [line["case"] for line in lines[::2]] == ["1 node", *(f"{n} nodes" for n in halo_nodes.NODES[1:])]
+    assert [line["case"] for line in lines[::2]] == [
+        "1 node",
+        *(f"{n} nodes" for n in halo_nodes.NODES[1:]),
+    ]
     assert all(line["simulated"] and line["machine"] == "perlmutter" for line in lines)
     ratios = [float(str(line["ratio"])) for line in lines[1::2]]
     assert min(ratios) > 1 and ratios[-1] > 1.49
