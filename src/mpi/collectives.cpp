@@ -143,7 +143,7 @@ BlockCounts blocks_of_neighbours(MPI_Comm comm) {
 }
 
 template <typename Count, typename Place>
-int exchange(AllToAll<Count, Place> real, BlockCounts blocks,
+int exchange(AllToAll<Count, Place> real, const BlockCounts& blocks,
              const Blocks::Given<Count, Place>& sent, const Blocks::Given<Count, Place>& got,
              MPI_Comm comm) {
   const auto sides = Exchange<Count, Place>::of(blocks, sent, got);
@@ -159,7 +159,7 @@ int exchange(AllToAll<Count, Place> real, BlockCounts blocks,
 }
 
 template <typename Count, typename Place>
-int start_exchange(AllToAll<Count, Place, MPI_Request*> real, BlockCounts blocks,
+int start_exchange(AllToAll<Count, Place, MPI_Request*> real, const BlockCounts& blocks,
                    const Blocks::Given<Count, Place>& sent, const Blocks::Given<Count, Place>& got,
                    MPI_Comm comm, MPI_Request* request) {
   std::shared_ptr<Exchange<Count, Place>> sides = Exchange<Count, Place>::of(blocks, sent, got);

@@ -190,6 +190,12 @@ int gpu_of(const void* address) {
   return engine != nullptr ? tranship_engine_gpu_of(engine->handle(), address) : -1;
 }
 
+std::optional<int> gpu_of(const void* first, const void* last) {
+  if (!may_use_gpus()) return -1;
+  const int gpu = gpu_of(first);
+  return gpu == gpu_of(last) ? std::optional(gpu) : std::nullopt;
+}
+
 std::byte* allocate_pinned(std::int64_t bytes) {
   Engine* engine = engine_at_hand();
   if (engine == nullptr) return nullptr;

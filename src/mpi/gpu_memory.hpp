@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "mpi/type_plan.hpp"
 
@@ -12,6 +13,10 @@ namespace tranship::mpi {
 /// Returns the number of the GPU on which an address lies; -1 for host memory, and if this process
 /// uses no GPU. The first address on a GPU opens an engine.
 int gpu_of(const void* address);
+
+/// Returns the same for memory from one byte to another, both included; nothing if the two do not
+/// lie in one memory, as with types of absolute addresses.
+std::optional<int> gpu_of(const void* first, const void* last);
 
 /// Returns memory that GPUs reach directly; null if there is none.
 std::byte* allocate_pinned(std::int64_t bytes);

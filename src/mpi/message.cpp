@@ -42,9 +42,9 @@ std::optional<Message> Message::of(Task task, const void* places, MPI_Count coun
     return {};
   }
   const auto* origin = static_cast<const std::byte*>(places);
-  message.gpu_ = gpu_of(origin + items.lowest);
-  // A type of absolute addresses may name the memory of a GPU and of the host.
-  if (message.gpu_ != gpu_of(origin + items.highest - 1)) return {};
+  const auto gpu = gpu_of(origin + items.lowest, origin + items.highest - 1);
+  if (!gpu) return {};
+  message.gpu_ = *gpu;
   // MPI libraries copy each run of a GPU's memory by itself, or not at all.
   if (!message.on_gpu() && !items.faster[static_cast<std::size_t>(task)]) {
     report().left(Report::faster_by_mpi, items.bytes());
