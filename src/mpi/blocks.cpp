@@ -42,19 +42,19 @@ bool Blocks::add(const Block& block, bool received, std::int64_t count_max) {
         received ? Message::to_unpack(Task::message, items, block.count, block.type, count_max)
                  : Message::to_pack(Task::message, items, block.count, block.type, count_max);
     if (message) {
-      gains_ = true;
+      gains_ = gains_ || !block.absent;
+      bytes = message->bytes();
     } else {
       const auto dense = dense_bytes(block.count, block.type);
       if (!dense || *dense > count_max) return false;
       bytes = *dense;
-      if (gpu_of(items) < 0) {
-        dense_.push_back({items, number});
-      } else {
+      if (gpu_of(items) >= 0) {
         message = Message::of_bytes(items, bytes);
+      } else if (!block.absent) {
+        dense_.push_back({items, number});
       }
     }
-    if (message) {
-      bytes = message->bytes();
+    if (message && !block.absent) {
       on_gpu_ = on_gpu_ || message->on_gpu();
       strided_.push_back({std::move(*message), number});
     }

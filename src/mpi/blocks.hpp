@@ -29,10 +29,30 @@ class Blocks {
   template <typename Count, typename Place>
   static std::optional<Blocks> of(int blocks, const std::vector<bool>& absent,
                                   const Given<Count, Place>& given, bool received) {
-    const auto is_absent = [&](std::size_t k) { return !absent.empty() && absent[k]; };
     return make(blocks, received, most_of<Count>(), most_of<Place>(), [&](std::size_t k) {
       return Block{static_cast<const std::byte*>(given.items) + given.places[k],
-                   is_absent(k) ? 0 : static_cast<std::int64_t>(given.counts[k]), given.types[k]};
+                   static_cast<std::int64_t>(given.counts[k]), given.types[k],
+                   !absent.empty() && absent[k]};
+    });
+  }
+
+  /// The same for blocks of one type. counts: null: all have `count` items. places: extents of the
+  /// type from the items to each block; null: one block begins where the one before ends
+  template <typename Count, typename Place>
+  static std::optional<Blocks> of(int blocks, const std::vector<bool>& absent, const void* items,
+                                  MPI_Datatype type, Count count, const Count* counts,
+                                  const Place* places, bool received) {
+    MPI_Count lower_bound = 0;
+    MPI_Count extent = 0;
+    if (!is_kept(type) || PMPI_Type_get_extent_x(type, &lower_bound, &extent) != MPI_SUCCESS) {
+      return {};
+    }
+    return make(blocks, received, most_of<Count>(), most_of<Place>(), [&](std::size_t k) {
+      const auto items_here = static_cast<std::int64_t>(counts != nullptr ? counts[k] : count);
+      const auto place = places != nullptr ? static_cast<std::int64_t>(places[k])
+                                           : static_cast<std::int64_t>(k) * count;
+      return Block{static_cast<const std::byte*>(items) + place * extent, items_here, type,
+                   !absent.empty() && absent[k]};
     });
   }
 
@@ -50,6 +70,7 @@ class Blocks {
     const std::byte* items;
     std::int64_t count;
     MPI_Datatype type;
+    bool absent;  ///< the neighbour is not there: neither packed nor unpacked
   };
   /// A block whose items lie one behind the other.
   struct Dense {

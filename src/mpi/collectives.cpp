@@ -4,33 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "mpi/block_counts.hpp"
 #include "mpi/blocks.hpp"
 #include "mpi/requests.hpp"
 
 namespace tranship::mpi {
 namespace {
-
-/// How many blocks a process sends and receives.
-struct BlockCounts {
-  int sent = 0;
-  int got = 0;
-  /// The blocks of neighbours that are not there, at the edges of a grid: nothing is sent to them,
-  /// and what is received from them stays as it is. Empty: all are there.
-  std::vector<bool> absent{};
-};
-
-/// Finds out which neighbours of a grid are not there.
-std::vector<bool> absent_neighbours(MPI_Comm comm, int dimensions) {
-  std::vector<bool> absent;
-  for (int k = 0; k < dimensions; ++k) {
-    int before = MPI_PROC_NULL;
-    int after = MPI_PROC_NULL;
-    if (PMPI_Cart_shift(comm, k, 1, &before, &after) != MPI_SUCCESS) return {};
-    absent.push_back(before == MPI_PROC_NULL);
-    absent.push_back(after == MPI_PROC_NULL);
-  }
-  return absent;
-}
 
 /// One side of a call as MPI gets it: the caller's, or packed blocks.
 template <typename Items, typename Count, typename Place>
@@ -104,43 +83,6 @@ struct Exchange {
 template <typename Count, typename Place, typename... Request>
 using AllToAll = int (*)(const void*, const Count*, const Place*, const MPI_Datatype*, void*,
                          const Count*, const Place*, const MPI_Datatype*, MPI_Comm, Request...);
-
-/// Returns one block for each process of a communicator.
-BlockCounts blocks_of_all(MPI_Comm comm) {
-  int between = 0;
-  int processes = 0;
-  if (PMPI_Comm_test_inter(comm, &between) != MPI_SUCCESS) return {};
-  const int code =
-      between != 0 ? PMPI_Comm_remote_size(comm, &processes) : PMPI_Comm_size(comm, &processes);
-  return code == MPI_SUCCESS ? BlockCounts{processes, processes} : BlockCounts{};
-}
-
-/// Returns one block for each neighbour in a communicator's topology.
-BlockCounts blocks_of_neighbours(MPI_Comm comm) {
-  int topology = MPI_UNDEFINED;
-  if (PMPI_Topo_test(comm, &topology) != MPI_SUCCESS) return {};
-  BlockCounts blocks;
-  if (topology == MPI_CART) {
-    int dimensions = 0;
-    if (PMPI_Cartdim_get(comm, &dimensions) != MPI_SUCCESS) return {};
-    blocks = {2 * dimensions, 2 * dimensions, absent_neighbours(comm, dimensions)};
-  } else if (topology == MPI_GRAPH) {
-    int rank = 0;
-    int neighbours = 0;
-    if (PMPI_Comm_rank(comm, &rank) != MPI_SUCCESS ||
-        PMPI_Graph_neighbors_count(comm, rank, &neighbours) != MPI_SUCCESS) {
-      return {};
-    }
-    blocks = {neighbours, neighbours};
-  } else if (topology == MPI_DIST_GRAPH) {
-    int weighted = 0;
-    if (PMPI_Dist_graph_neighbors_count(comm, &blocks.got, &blocks.sent, &weighted) !=
-        MPI_SUCCESS) {
-      return {};
-    }
-  }
-  return blocks;
-}
 
 template <typename Count, typename Place>
 int exchange(AllToAll<Count, Place> real, const BlockCounts& blocks,

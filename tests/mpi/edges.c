@@ -49,6 +49,54 @@ static void edges_of_a_grid(void) {
   MPI_Type_free(&type);
 }
 
+/* Whether the block at a place holds what `process` sent from place `from` on; nothing if there is
+ * no such process. */
+static void check_block(int place, int process, int from, int turn) {
+  for (int k = 0; k < 40; k++) {
+    const int number = 100000 * process + from + k + turn;
+    const int expected = process >= 0 && process < processes && k % 4 < 2 ? number : -1;
+    CHECK(got[place + k] == expected);
+  }
+}
+
+/* Blocks of one type among the neighbours of a line: the ones at its ends have one neighbour. */
+static void neighbours(void) {
+  MPI_Comm line;
+  MPI_Datatype item, type; /* ten groups of two numbers of four, an item of 40 */
+  int sides[1] = {processes}, periodic[1] = {0};
+  MPI_Type_vector(10, 2, 4, MPI_INT, &item);
+  MPI_Type_create_resized(item, 0, 40 * sizeof(int), &type);
+  MPI_Type_commit(&type);
+  MPI_Type_free(&item);
+  MPI_Cart_create(MPI_COMM_WORLD, 1, sides, periodic, 0, &line);
+  int ones[2] = {1, 1}, apart[2] = {3, 1};
+  for (int way = 0; way < 8; way++) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    fill(way);
+    call = way % 4 < 2 ? "Neighbor_alltoall" : "Neighbor_alltoallv";
+    if (way >= 4) call = way % 4 < 2 ? "Neighbor_allgather" : "Neighbor_allgatherv";
+    if (way == 0) MPI_Neighbor_alltoall(sent, 1, type, got, 1, type, line);
+    if (way == 1) MPI_Ineighbor_alltoall(sent, 1, type, got, 1, type, line, &request);
+    if (way == 2) MPI_Neighbor_alltoallv(sent, ones, apart, type, got, ones, apart, type, line);
+    if (way == 3) {
+      MPI_Ineighbor_alltoallv(sent, ones, apart, type, got, ones, apart, type, line, &request);
+    }
+    if (way == 4) MPI_Neighbor_allgather(sent, 1, type, got, 1, type, line);
+    if (way == 5) MPI_Ineighbor_allgather(sent, 1, type, got, 1, type, line, &request);
+    if (way == 6) MPI_Neighbor_allgatherv(sent, 1, type, got, ones, apart, type, line);
+    if (way == 7) {
+      MPI_Ineighbor_allgatherv(sent, 1, type, got, ones, apart, type, line, &request);
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    const int with_places = way % 4 >= 2, gathers = way >= 4;
+    const int first = with_places ? 120 : 0, second = 40;
+    check_block(first, rank - 1, gathers ? 0 : second, way);
+    check_block(second, rank + 1 < processes ? rank + 1 : -1, gathers ? 0 : first, way);
+  }
+  MPI_Comm_free(&line);
+  MPI_Type_free(&type);
+}
+
 /* A request that failed is forgotten: another one that gets its handle is its own. */
 static void failed_requests(void) {
   call = "requests that fail";
@@ -259,6 +307,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &processes);
   edges_of_a_grid();
+  neighbours();
   failed_requests();
   own_handler();
   freed_sends();
