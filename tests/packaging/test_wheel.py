@@ -59,7 +59,21 @@ def test_the_wheel_holds_the_package_alone(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert any(name.endswith("lib/libtranship.so") for name in names)
     assert any(name.endswith("include/tranship/tranship.h") for name in names)
-    assert not [name for name in names if "bench" in name or name.endswith((".cpp", ".a"))]
+    assert not [name for name in names if "bench" in name or name.endswith(".a")]
+    # What is compiled with the compiler of an MPI library comes as sources.
+    sources = [name for name in names if name.endswith(".cpp")]
+    assert sources and all(name.startswith("tranship/mpi/") for name in sources)
+
+
+def test_mpi_programs_run_with_the_wheel(environment: Path, tmp_path: Path) -> None:
+    here = Path(sys.executable).parent
+    if not (here / "mpicxx").exists():
+        pytest.skip("MPICH is not installed: `make test-wheel` does it")
+    source, program = ROOT / "tests" / "mpi" / "calls.c", tmp_path / "calls"
+    subprocess.run([str(here / "mpicc"), str(source), "-o", str(program)], check=True, timeout=100)
+    words = ["--mpicxx", str(here / "mpicxx"), "--pack", "always", "-n", "2", str(program)]
+    printed = run(environment, tmp_path, "tranship", "mpi-run", *words)
+    assert "all calls are right" in printed
 
 
 def test_the_demo_runs_from_the_wheel(environment: Path, tmp_path: Path) -> None:
