@@ -17,7 +17,8 @@ import numpy as np
 
 from tranship import types
 from tranship.engine import Engine
-from tranship.types import Datatype, packed_places
+from tranship.typed_ends import packed_places
+from tranship.types import Datatype
 
 from ._loops import time_by_hand
 from .harness import Array, Bench, Bytes, Variant, spoil

@@ -15,6 +15,7 @@ import numpy as np
 
 from tranship import types
 from tranship.engine import Engine
+from tranship.type_constructors import as_type
 from tranship.types import Datatype
 
 from .harness import Array, Bench, Bytes, Variant, check_options, spoil
@@ -83,7 +84,7 @@ def draw(generator: np.random.Generator, depth: int, limit: int) -> tuple[Dataty
     """Draws a type of some levels with about `limit` bytes at most."""
     if depth == 0:
         name = str(generator.choice(list(ELEMENTS)))
-        return types.as_type(name), lambda mpi: getattr(mpi, ELEMENTS[name])
+        return as_type(name), lambda mpi: getattr(mpi, ELEMENTS[name])
     base, inner = draw(generator, depth - 1, limit)
     room = max(limit // max(base.nbytes, 1), 1)
     length = int(generator.integers(1, 5))

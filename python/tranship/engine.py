@@ -37,7 +37,8 @@ from .peer import Peer
 from .settings import PlannerName, Settings, setting_overrides
 from .topology import describe as describe_topology
 from .topology import hardware_lines
-from .types import Base, TypePair, packed_places, short_type, typed_arrays, typed_pairs
+from .type_constructors import Base, TypePair
+from .typed_ends import packed_places, short_type, typed_arrays, typed_pairs
 
 __all__ = ["Engine"]
 

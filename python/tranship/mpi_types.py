@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import types
+from . import type_constructors as types
 from ._core import Datatype
 from .errors import InvalidArgument
 
