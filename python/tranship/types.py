@@ -24,6 +24,7 @@ from typing import Any
 from ._core import Datatype
 from .mpi_types import decode
 from .type_constructors import (
+    as_type,
     contiguous,
     darray,
     dup,
@@ -40,6 +41,7 @@ from .type_constructors import (
 
 __all__ = [
     "Datatype",
+    "as_type",
     "contiguous",
     "darray",
     "dup",
