@@ -66,7 +66,12 @@ class Case:
         self.parts = parts
         self.elements = [part.elements() for part in parts]
         made = [mpi_type(mpi.mpi, part) for part in parts]
-        self.whole = mpi.message([part.array for part in parts], made)
+        self.address = 0  # of several arrays: their types have absolute addresses
+        if len(parts) == 1:
+            self.address = parts[0].array.ctypes.data
+            self.whole = made[0].Commit()
+        else:
+            self.whole = mpi.message([part.array for part in parts], made)
         self.dense = np.zeros(self.whole.Get_size(), np.uint8)
         self.peer = 1 - MPI.COMM_WORLD.rank
 
@@ -75,13 +80,13 @@ class Case:
         this_process = ctypes.CDLL(None)
         alone = (self.mpi.library.PMPI_Send, self.mpi.library.PMPI_Recv)
         packed = (this_process.MPI_Send, this_process.MPI_Recv)
-        bottom = ctypes.c_void_p(0)
+        items = ctypes.c_void_p(self.address)
         whole = self.handle(self.whole)
         dense = ctypes.c_void_p(self.dense.ctypes.data)
         byte = self.handle(MPI.BYTE)
         return {
-            "mpi": self.way(alone, bottom, 1, whole),
-            "tranship-mpi": self.way(packed, bottom, 1, whole),
+            "mpi": self.way(alone, items, 1, whole),
+            "tranship-mpi": self.way(packed, items, 1, whole),
             "contiguous": self.way(alone, dense, self.dense.nbytes, byte),
         }
 

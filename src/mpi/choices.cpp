@@ -15,7 +15,7 @@ namespace tranship::mpi {
 namespace {
 
 constexpr std::array<const char*, tasks> names{"message", "pack", "unpack"};
-constexpr std::array<const char*, 2> shapes{"loops", "list"};
+constexpr std::array<const char*, constructions> words{"blocks", "vectors", "structs", "lists"};
 /// Least gain for which MPI's way is left: MPI libraries carry types of one shape at speeds that
 /// differ by half, by how they were built.
 constexpr double gain_min = 1.5;
@@ -27,7 +27,7 @@ struct Gain {
   double gain = 0;
 };
 
-using Gains = std::array<std::array<std::vector<Gain>, shapes.size()>, tasks>;
+using Gains = std::array<std::array<std::vector<Gain>, constructions>, tasks>;
 
 /// Returns the place of a word; the number of words if it is none of them.
 template <std::size_t count>
@@ -35,7 +35,7 @@ std::size_t place_of(const std::string& word, const std::array<const char*, coun
   return static_cast<std::size_t>(std::find(words.begin(), words.end(), word) - words.begin());
 }
 
-/// Reads lines such as "message loops 64 65536 2.7": run bytes, bytes, gain. Others are skipped.
+/// Reads lines such as "message blocks 64 65536 2.7": run bytes, bytes, gain. Others are skipped.
 Gains read(const std::string& path) {
   Gains gains;
   if (path.empty()) return gains;
@@ -48,14 +48,14 @@ Gains read(const std::string& path) {
         path.c_str());
   }
   std::string task;
-  std::string shape;
+  std::string construction;
   double run = 0;
   double bytes = 0;
   double gain = 0;
-  while (file >> task >> shape >> run >> bytes >> gain) {
+  while (file >> task >> construction >> run >> bytes >> gain) {
     const std::size_t row = place_of(task, names);
-    const std::size_t column = place_of(shape, shapes);
-    if (row == tasks || column == shapes.size() || run <= 0 || bytes <= 0) continue;
+    const std::size_t column = place_of(construction, words);
+    if (row == tasks || column == constructions || run <= 0 || bytes <= 0) continue;
     gains[row][column].push_back({std::log2(run), std::log2(bytes), gain});
   }
   return gains;
@@ -66,7 +66,8 @@ Gains read(const std::string& path) {
 bool packing_is_faster(Task task, const TypeShape& shape) {
   if (settings().packing != Packing::measured) return settings().packing == Packing::always;
   static const Gains* const gains = new Gains(read(settings().choices));
-  const auto& measured = (*gains)[static_cast<std::size_t>(task)][shape.listed ? 1 : 0];
+  const auto& measured =
+      (*gains)[static_cast<std::size_t>(task)][static_cast<std::size_t>(shape.construction)];
   const auto log_of = [](std::int64_t bytes) {
     return std::log2(static_cast<double>(std::max<std::int64_t>(bytes, 1)));
   };

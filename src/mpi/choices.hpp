@@ -10,9 +10,18 @@ namespace tranship::mpi {
 enum class Task { message, pack, unpack };
 constexpr std::size_t tasks = 3;
 
+/// How a type was built. MPI libraries carry each at a speed of its own.
+enum class Construction {
+  blocks,   ///< loops over contiguous blocks, and sub-arrays
+  vectors,  ///< vectors of basic elements
+  structs,  ///< structures
+  lists,    ///< lists that name places
+};
+constexpr std::size_t constructions = 4;
+
 /// What MPI libraries see of a type.
 struct TypeShape {
-  bool listed = false;         ///< a list names its places; else loops do
+  Construction construction = Construction::blocks;
   std::int64_t run_bytes = 0;  ///< of a contiguous run, on average
   std::int64_t bytes = 0;      ///< of all elements
 };

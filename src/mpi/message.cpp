@@ -74,7 +74,7 @@ std::optional<Message> Message::to_unpack(Task task, void* items, MPI_Count coun
 
 Message Message::of_bytes(void* places, std::int64_t bytes) {
   Message message;
-  message.items_ = make_items({types::element("V1"), false}, bytes);
+  message.items_ = make_items({types::element("V1")}, bytes);
   message.places_ = static_cast<std::byte*>(places);
   message.gpu_ = gpu_of(places);
   return message;

@@ -130,7 +130,8 @@ bool Items::disjoint() const {
 std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count,
                                         const Packer* packer) {
   constexpr std::int64_t listed_runs_most = 4096;
-  const bool apart = count > 1 && one.listed && one.type.runs() > listed_runs_most;
+  const bool apart =
+      count > 1 && one.construction == Construction::lists && one.type.runs() > listed_runs_most;
   const bool single = apart || count == 1;
   Datatype group = single ? one.type : types::contiguous(count, one.type);
   Items made{count,
@@ -148,7 +149,7 @@ std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count,
   made.highest = group.true_upper_bound() + std::max<std::int64_t>(last, 0);
   made.contiguous = !apart && group.runs() == 1 && group.true_lower_bound() == 0;
   const std::int64_t run_bytes = group.bytes() / std::max<std::int64_t>(group.runs(), 1);
-  const TypeShape shape{one.listed, run_bytes, all_bytes};
+  const TypeShape shape{one.construction, run_bytes, all_bytes};
   for (std::size_t task = 0; task < tasks; ++task) {
     made.faster[task] = packing_is_faster(static_cast<Task>(task), shape);
   }

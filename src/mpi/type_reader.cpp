@@ -1,5 +1,6 @@
 #include "mpi/type_reader.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -207,10 +208,19 @@ std::optional<Datatype> construct(const Parts& parts, const std::vector<Datatype
   return of.fits() ? made : std::nullopt;
 }
 
-/// Whether a constructor names places one by one.
-bool names_places(int combiner) {
-  return combiner == MPI_COMBINER_INDEXED || combiner == MPI_COMBINER_HINDEXED ||
-         combiner == MPI_COMBINER_INDEXED_BLOCK || combiner == MPI_COMBINER_HINDEXED_BLOCK;
+/// Returns the kind of a constructor.
+Construction construction_of(const Parts& parts) {
+  switch (parts.combiner) {
+    case MPI_COMBINER_INDEXED:
+    case MPI_COMBINER_HINDEXED:
+    case MPI_COMBINER_INDEXED_BLOCK:
+    case MPI_COMBINER_HINDEXED_BLOCK: return Construction::lists;
+    case MPI_COMBINER_VECTOR:
+    case MPI_COMBINER_HVECTOR:
+      return is_basic(parts.bases[0]) ? Construction::vectors : Construction::blocks;
+    case MPI_COMBINER_STRUCT: return Construction::structs;
+    default: return Construction::blocks;
+  }
 }
 
 std::optional<ReadType> read(MPI_Datatype type, int depth) {
@@ -226,15 +236,15 @@ std::optional<ReadType> read(MPI_Datatype type, int depth) {
   }
   if (parts.combiner == MPI_COMBINER_NAMED) {
     if (bytes != extent || lower_bound != 0 || bytes <= 0) return {};
-    return ReadType{types::contiguous(bytes, types::element("V1")), false};
+    return ReadType{types::contiguous(bytes, types::element("V1"))};
   }
-  bool listed = names_places(parts.combiner);
+  Construction construction = construction_of(parts);
   std::vector<Datatype> bases;
   for (const MPI_Datatype base : parts.bases) {
     auto inner = read(base, depth + 1);
     if (!inner) return {};
     bases.push_back(std::move(inner->type));
-    listed = listed || inner->listed;
+    construction = std::max(construction, inner->construction);
   }
   auto made = construct(parts, bases);
   if (!made || made->bytes() != bytes) return {};
@@ -242,7 +252,7 @@ std::optional<ReadType> read(MPI_Datatype type, int depth) {
   if (made->lower_bound() != lower_bound || made->extent() != extent) {
     made = types::resized(*made, lower_bound, extent);
   }
-  return ReadType{std::move(*made), listed};
+  return ReadType{std::move(*made), construction};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "mpi/choices.hpp"
 #include "mpi/handles.hpp"
 #include "tranship/types.hpp"
 
@@ -10,8 +11,9 @@ namespace tranship::mpi {
 
 /// An MPI type as it is known here.
 struct ReadType {
-  Datatype type;        ///< the bytes of the elements and their places, as raw bytes
-  bool listed = false;  ///< whether a list names places, in it or in a base
+  Datatype type;  ///< the bytes of the elements and their places, as raw bytes
+  /// The kind of constructor, in it or in a base, that comes last in the list of kinds.
+  Construction construction = Construction::blocks;
 };
 
 /// Reads an MPI type. Returns nothing for a type of unknown construction, and for named types with

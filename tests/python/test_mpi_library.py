@@ -198,8 +198,10 @@ def test_messages_of_random_types_are_those_of_mpi(mpich: Mpi, seed: int) -> Non
 def test_measured_choices_decide(mpich: Mpi, mpich_calls: Path, tmp_path: Path) -> None:
     choices = tmp_path / "choices.txt"
     choices.write_text(
-        "message loops 4 256 0.5\nmessage loops 4 65536 2.0\nmessage list 4 256 0.5\n"
-        "pack loops 4 256 3.0\npack list 4 256 3.0\nunpack loops 4 256 1.0\n"
+        "message vectors 4 256 0.5\nmessage vectors 4 65536 2.0\nmessage lists 4 256 0.5\n"
+        "message blocks 4 256 0.5\npack blocks 4 256 3.0\npack vectors 4 256 3.0\n"
+        "pack lists 4 256 3.0\npack structs 4 256 3.0\nmessage structs 4 256 0.5\n"
+        "unpack vectors 4 256 1.0\nunpack blocks 4 256 1.0\n"
     )
     variables = {"TRANSHIP_MPI_CHOICES": str(choices), "TRANSHIP_MPI_REPORT": "1"}
     outcome = mpich.run(2, mpich_calls, library=mpich.library(), variables=variables)
@@ -261,7 +263,9 @@ def test_mpi_run_builds_measures_and_runs(mpich: Mpi, mpich_calls: Path, tmp_pat
     [choices] = tmp_path.glob("mpi/*/choices-*.txt")
     lines = [line.split() for line in choices.read_text().splitlines()]
     assert {line[0] for line in lines} == {"message", "pack", "unpack"}
-    assert {line[1] for line in lines} == {"loops", "list"} and len(lines) > 150
+    assert {line[1] for line in lines} == {"blocks", "vectors", "structs", "lists"} and len(
+        lines
+    ) > 150
     assert all(float(line[-1]) > 0 for line in lines)
     assert sorted(path.name for path in choices.parent.iterdir()) == [
         choices.name, "libtranship-mpi.so", "measure",

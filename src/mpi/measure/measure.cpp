@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "mpi/choices.hpp"
 #include "mpi/handles.hpp"
 #include "tranship/packer.hpp"
 #include "tranship/types.hpp"
@@ -14,6 +15,7 @@
 namespace {
 
 using tranship::Packer;
+using tranship::mpi::Construction;
 namespace types = tranship::types;
 
 constexpr double sample_s = 0.003;  ///< least time of one sample
@@ -22,12 +24,17 @@ constexpr int rounds_max = 512;
 
 /// Elements in runs, with gaps as long as themselves on average.
 struct Case {
-  bool listed;  ///< a list names their places; else loops do
+  Construction construction;
   std::int64_t run_bytes;
   std::int64_t bytes;
 
   std::int64_t runs() const { return bytes / run_bytes; }
 };
+
+const char* name_of(Construction construction) {
+  constexpr const char* names[] = {"blocks", "vectors", "structs", "lists"};
+  return names[static_cast<std::size_t>(construction)];
+}
 
 /// One way to do the same work, `rounds` times.
 using Way = std::function<void(int rounds)>;
@@ -80,14 +87,20 @@ class Measurement {
     const std::int64_t number_bytes = one.run_bytes < 8 ? 4 : 8;
     const auto runs = static_cast<int>(one.runs());
     const auto length = static_cast<int>(one.run_bytes / number_bytes);
-    if (one.listed) {
+    if (one.construction == Construction::lists) {
       std::vector<int> places;
       for (const std::int64_t place : places_) {
         places.push_back(static_cast<int>(place / number_bytes));
       }
       MPI_Type_create_indexed_block(runs, length, places.data(), number, &type_);
-    } else {
+    } else if (one.construction == Construction::vectors) {
       MPI_Type_vector(runs, length, 2 * length, number, &type_);
+    } else {
+      MPI_Datatype block = MPI_DATATYPE_NULL;
+      MPI_Type_contiguous(length, number, &block);
+      MPI_Type_create_hvector(runs, 1, 2 * one.run_bytes, block, &type_);
+      MPI_Type_free(&block);
+      if (one.construction == Construction::structs) in_struct();
     }
     MPI_Type_commit(&type_);
   }
@@ -152,7 +165,7 @@ class Measurement {
   static std::vector<std::int64_t> places_of(const Case& one) {
     std::vector<std::int64_t> places;
     std::uint64_t random = 1;
-    for (std::int64_t k = 0; one.listed && k < one.runs(); ++k) {
+    for (std::int64_t k = 0; one.construction == Construction::lists && k < one.runs(); ++k) {
       random = random * 6364136223846793005u + 1442695040888963407u;
       places.push_back(2 * one.run_bytes * k +
                        one.run_bytes * static_cast<std::int64_t>(random >> 63));
@@ -162,8 +175,24 @@ class Measurement {
 
   static tranship::Datatype type_of(const Case& one, const std::vector<std::int64_t>& places) {
     const auto byte = types::element("V1");
-    if (one.listed) return types::hindexed_block(one.run_bytes, places, byte);
+    if (one.construction == Construction::lists)
+      return types::hindexed_block(one.run_bytes, places, byte);
     return types::hvector(one.runs(), one.run_bytes, 2 * one.run_bytes, byte);
+  }
+
+  /// Makes the type a structure of two halves.
+  void in_struct() {
+    MPI_Datatype half = MPI_DATATYPE_NULL;
+    MPI_Datatype block = MPI_DATATYPE_NULL;
+    MPI_Type_contiguous(static_cast<int>(one_.run_bytes), MPI_BYTE, &block);
+    MPI_Type_create_hvector(static_cast<int>(one_.runs() / 2), 1, 2 * one_.run_bytes, block, &half);
+    const int lengths[] = {1, 1};
+    const MPI_Aint places[] = {0, static_cast<MPI_Aint>(one_.bytes)};
+    const MPI_Datatype members[] = {half, half};
+    MPI_Type_free(&type_);
+    MPI_Type_create_struct(2, lengths, places, members, &type_);
+    MPI_Type_free(&half);
+    MPI_Type_free(&block);
   }
 
   int bytes() const { return static_cast<int>(one_.bytes); }
@@ -201,7 +230,7 @@ void measure(const Case& one, std::byte* items, std::byte* packed) {
   const double messages = measured.messages();
   if (rank_here() != 0) return;
   const auto print = [&](const char* what, double value) {
-    std::printf("%s %s %lld %lld %.3g\n", what, one.listed ? "list" : "loops",
+    std::printf("%s %s %lld %lld %.3g\n", what, name_of(one.construction),
                 static_cast<long long>(one.run_bytes), static_cast<long long>(one.bytes), value);
   };
   print("message", messages);
@@ -214,10 +243,12 @@ void measure_all() {
   constexpr std::int64_t listed_run_most = 256;
   std::vector<std::byte> items(static_cast<std::size_t>(2 * bytes_most), std::byte{1});
   std::vector<std::byte> packed(static_cast<std::size_t>(bytes_most), std::byte{1});
-  for (const bool listed : {false, true}) {
+  for (const Construction construction :
+       {Construction::blocks, Construction::vectors, Construction::structs, Construction::lists}) {
+    const bool listed = construction == Construction::lists;
     for (std::int64_t run = 4; run <= (listed ? listed_run_most : 4096); run *= 4) {
       for (std::int64_t bytes = 256; bytes <= bytes_most; bytes *= 4) {
-        if (2 * run <= bytes) measure({listed, run, bytes}, items.data(), packed.data());
+        if (2 * run <= bytes) measure({construction, run, bytes}, items.data(), packed.data());
       }
     }
   }
