@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -37,12 +38,20 @@ def two_processes(
     return [json.loads(line) for line in outcome.stdout.splitlines()]
 
 
+def library_name(text: str) -> str:
+    """Returns an MPI library's name and version, of what it says of itself."""
+    words = re.match(r"(Open MPI|MPICH|Intel\(R\) MPI)\D*([\d.]+)", text)
+    return f"{words[1]} {words[2]}" if words else f"{text} ?"
+
+
 def emit_case(bench: Bench, found: Mapping[str, Any], baseline: str) -> None:
     """Reports a line for each variant of a case; ratios are of medians."""
     seconds: dict[str, list[float]] = found["seconds"]
     medians = {name: sorted(times)[len(times) // 2] for name, times in seconds.items()}
-    conditions = {"library": found["library"], "cold": False, "timed": "python"}
+    library = library_name(found["library"])
+    conditions = {"library": library, "cold": False, "timed": "python"}
+    case = f"{found['case']}, {library.rpartition(' ')[0]}"
     for name, times in seconds.items():
         other = baseline if name != baseline else None
         ratio = medians[baseline] / medians[name] if other else None
-        bench.emit(found["case"], name, found["bytes"], times, other, ratio, conditions)
+        bench.emit(case, name, found["bytes"], times, other, ratio, conditions)
