@@ -9,22 +9,19 @@ namespace tranship::mpi {
 namespace {
 
 /// Returns the bytes of a block whose items lie one behind the other from the address on; nothing
-/// for others.
+/// for others. A derived type without gaps may have its elements in another order.
 std::optional<std::int64_t> dense_bytes(std::int64_t count, MPI_Datatype type) {
+  if (const auto items = items_of(type, count)) {
+    return items->contiguous ? std::optional(items->bytes()) : std::nullopt;
+  }
   MPI_Count bytes = 0;
   MPI_Count lower_bound = 0;
   MPI_Count extent = 0;
-  MPI_Count true_lower_bound = 0;
-  MPI_Count true_extent = 0;
-  if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &bytes) != MPI_SUCCESS ||
-      PMPI_Type_get_extent_x(type, &lower_bound, &extent) != MPI_SUCCESS ||
-      PMPI_Type_get_true_extent_x(type, &true_lower_bound, &true_extent) != MPI_SUCCESS) {
+  if (type == MPI_DATATYPE_NULL || !is_basic(type) ||
+      PMPI_Type_size_x(type, &bytes) != MPI_SUCCESS ||
+      PMPI_Type_get_extent_x(type, &lower_bound, &extent) != MPI_SUCCESS || extent != bytes) {
     return {};
   }
-  // A derived type of this size may have its elements in another order.
-  const auto items = items_of(type, count);
-  const bool in_order = items ? items->contiguous : is_basic(type);
-  if (!in_order || extent != bytes || true_extent != bytes || true_lower_bound != 0) return {};
   std::int64_t all = 0;
   if (__builtin_mul_overflow(static_cast<std::int64_t>(bytes), count, &all)) return {};
   return all;

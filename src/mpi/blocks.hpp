@@ -1,6 +1,7 @@
 // The blocks of one side of a collective call, of which each has a type of its own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -15,24 +16,17 @@ namespace tranship::mpi {
 /// here, all are: they are counted from one address.
 class Blocks {
  public:
-  /// What a call gives for a side.
+  /// Returns the blocks of one side of a call; nothing if they are left to MPI. places: bytes from
+  /// the items to each block. absent: Blocks of neighbours that are not there, if there are some.
   template <typename Count, typename Place>
-  struct Given {
-    const void* items;
-    const Count* counts;
-    const Place* places;  ///< bytes from `items`
-    const MPI_Datatype* types;
-  };
-
-  /// Returns the blocks of one side of a call; nothing if they are left to MPI. absent: Blocks of
-  /// neighbours that are not there, if there are some.
-  template <typename Count, typename Place>
-  static std::optional<Blocks> of(int blocks, const std::vector<bool>& absent,
-                                  const Given<Count, Place>& given, bool received) {
+  static std::optional<Blocks> of(int blocks, const std::vector<bool>& absent, const void* items,
+                                  const Count* counts, const Place* places,
+                                  const MPI_Datatype* types, bool received) {
+    // Nothing is asked about basic types, of which most calls have none but these.
+    if (std::none_of(types, types + blocks, is_kept)) return {};
     return make(blocks, received, most_of<Count>(), most_of<Place>(), [&](std::size_t k) {
-      return Block{static_cast<const std::byte*>(given.items) + given.places[k],
-                   static_cast<std::int64_t>(given.counts[k]), given.types[k],
-                   !absent.empty() && absent[k]};
+      return Block{static_cast<const std::byte*>(items) + places[k],
+                   static_cast<std::int64_t>(counts[k]), types[k], !absent.empty() && absent[k]};
     });
   }
 

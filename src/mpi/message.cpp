@@ -30,8 +30,8 @@ std::int64_t bytes_of(const MPI_Status& status) {
 
 }  // namespace
 
-std::optional<Message> Message::of(Task task, const void* places, MPI_Count count,
-                                   MPI_Datatype type, std::int64_t bytes_max) {
+std::optional<Message> Message::to_pack(Task task, const void* places, MPI_Count count,
+                                        MPI_Datatype type, std::int64_t bytes_max) {
   if (count <= 0) return {};
   Message message;
   message.items_ = items_of(type, count);
@@ -59,14 +59,9 @@ std::optional<Message> Message::of(Task task, const void* places, MPI_Count coun
   return message;
 }
 
-std::optional<Message> Message::to_pack(Task task, const void* items, MPI_Count count,
-                                        MPI_Datatype type, std::int64_t bytes_max) {
-  return of(task, items, count, type, bytes_max);
-}
-
 std::optional<Message> Message::to_unpack(Task task, void* items, MPI_Count count,
                                           MPI_Datatype type, std::int64_t bytes_max) {
-  auto message = of(task, items, count, type, bytes_max);
+  auto message = to_pack(task, items, count, type, bytes_max);
   // A type whose elements share bytes is an error of the program, which MPI may tell it.
   if (message && !message->items_->disjoint()) return {};
   return message;

@@ -50,8 +50,6 @@ class Message {
   void unpack_arrived(const MPI_Status& status);
 
  private:
-  static std::optional<Message> of(Task task, const void* items, MPI_Count count, MPI_Datatype type,
-                                   std::int64_t bytes_max);
   void unpack_part(const std::byte* packed, std::int64_t arrived);
 
   /// Returns a group of the items, by its number.

@@ -1,18 +1,13 @@
 // Collective calls among neighbours in which all blocks of a side have one type.
-#include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
-#include "mpi/block_counts.hpp"
-#include "mpi/blocks.hpp"
-#include "mpi/requests.hpp"
+#include "mpi/exchange.hpp"
 
 namespace tranship::mpi {
 namespace {
 
-/// The blocks of one side as a call gives them. A side of one block for all neighbours has
-/// `blocks` 1.
+/// The blocks of one side as a call gives them.
 template <typename Items, typename Count, typename Place>
 struct Side {
   Items items;
@@ -40,58 +35,27 @@ struct Side {
     }
     items = packed->data();
     type = MPI_PACKED;
-    if (counts == nullptr) count = own_counts.empty() ? 0 : own_counts.front();
-    if (counts != nullptr) counts = own_counts.data();
-    if (places != nullptr) places = own_places.data();
+    if (counts != nullptr) {
+      counts = own_counts.data();
+      places = own_places.data();
+    } else {
+      count = own_counts.front();
+    }
   }
 };
 
-/// Both sides of a call. It stays where it is: MPI has the addresses of its parts.
-template <typename Count, typename Place>
-struct Exchange {
-  Side<const void*, Count, Place> sent;
-  Side<void*, Count, Place> got;
-
-  /// Packs where that is faster.
-  /// gathers: Whether one block is sent to all neighbours.
-  void pack(MPI_Comm comm, bool gathers) {
-    if (!is_kept(sent.type) && !is_kept(got.type)) return;
+/// Packs what is sent to neighbours and got from them, where that is faster.
+/// gathers: Whether one block is sent to all of them.
+auto among_neighbours(MPI_Comm comm, bool gathers) {
+  return [comm, gathers](auto& sides) {
+    if (!is_kept(sides.sent.type) && !is_kept(sides.got.type)) return;
     const BlockCounts blocks = blocks_of_neighbours(comm);
-    sent.choose(gathers ? 1 : blocks.sent, gathers ? std::vector<bool>() : blocks.absent, false);
-    got.choose(blocks.got, blocks.absent, true);
-    if (sent.packed && !sent.packed->pack()) sent.packed.reset();
-    if (sent.packed) sent.use_packed();
-    if (got.packed) got.use_packed();
-  }
-
-  bool packed() const { return sent.packed || got.packed; }
-  void unpack() {
-    if (got.packed) got.packed->unpack();
-  }
-};
-
-/// Packs, lets `call` hand the sides to MPI, and unpacks.
-template <typename Count, typename Place, typename Call>
-int carry_out(Exchange<Count, Place> sides, MPI_Comm comm, bool gathers, const Call& call) {
-  sides.pack(comm, gathers);
-  const int code = call(sides);
-  if (code == MPI_SUCCESS) sides.unpack();
-  return code;
+    sides.pack(gathers ? BlockCounts{1, 0} : blocks, blocks);
+  };
 }
 
-/// The same for a call that ends later.
-template <typename Count, typename Place, typename Call>
-int start(Exchange<Count, Place> given, MPI_Comm comm, bool gathers, MPI_Request* request,
-          const Call& call) {
-  const auto sides = std::make_shared<Exchange<Count, Place>>(std::move(given));
-  sides->pack(comm, gathers);
-  const int code = call(*sides);
-  if (code == MPI_SUCCESS && sides->packed()) {
-    // The sides stay until MPI has ended the request, whatever they are used for.
-    follow(*request, [sides](const MPI_Status&) { sides->unpack(); });
-  }
-  return code;
-}
+template <typename Count, typename Place>
+using Sides = Exchange<Side<const void*, Count, Place>, Side<void*, Count, Place>>;
 
 }  // namespace
 }  // namespace tranship::mpi
@@ -99,48 +63,46 @@ int start(Exchange<Count, Place> given, MPI_Comm comm, bool gathers, MPI_Request
 using namespace tranship::mpi;
 
 // NOLINTBEGIN(bugprone-macro-parentheses): of types
-#define TRANSHIP_NEIGHBOURS(suffix, Count, Place)                                                \
-  TRANSHIP_MPI_API int MPI_Neighbor_alltoall##suffix(                                            \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,    \
-      MPI_Datatype got_type, MPI_Comm comm) {                                                    \
-    return carry_out(                                                                            \
-        Exchange<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}}, comm, \
-        false, [comm](const auto& s) {                                                           \
-          return PMPI_Neighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type,         \
-                                                s.got.items, s.got.count, s.got.type, comm);     \
-        });                                                                                      \
-  }                                                                                              \
-  TRANSHIP_MPI_API int MPI_Ineighbor_alltoall##suffix(                                           \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,    \
-      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                              \
-    return start(                                                                                \
-        Exchange<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}}, comm, \
-        false, request, [comm, request](const auto& s) {                                         \
-          return PMPI_Ineighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type,        \
-                                                 s.got.items, s.got.count, s.got.type, comm,     \
-                                                 request);                                       \
-        });                                                                                      \
-  }                                                                                              \
-  TRANSHIP_MPI_API int MPI_Neighbor_allgather##suffix(                                           \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,    \
-      MPI_Datatype got_type, MPI_Comm comm) {                                                    \
-    return carry_out(                                                                            \
-        Exchange<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}}, comm, \
-        true, [comm](const auto& s) {                                                            \
-          return PMPI_Neighbor_allgather##suffix(s.sent.items, s.sent.count, s.sent.type,        \
-                                                 s.got.items, s.got.count, s.got.type, comm);    \
-        });                                                                                      \
-  }                                                                                              \
-  TRANSHIP_MPI_API int MPI_Ineighbor_allgather##suffix(                                          \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,    \
-      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                              \
-    return start(                                                                                \
-        Exchange<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}}, comm, \
-        true, request, [comm, request](const auto& s) {                                          \
-          return PMPI_Ineighbor_allgather##suffix(s.sent.items, s.sent.count, s.sent.type,       \
-                                                  s.got.items, s.got.count, s.got.type, comm,    \
-                                                  request);                                      \
-        });                                                                                      \
+#define TRANSHIP_NEIGHBOURS(suffix, Count, Place)                                                  \
+  TRANSHIP_MPI_API int MPI_Neighbor_alltoall##suffix(                                              \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
+      MPI_Datatype got_type, MPI_Comm comm) {                                                      \
+    return carry_out(                                                                              \
+        Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},            \
+        among_neighbours(comm, false), [comm](const auto& s) {                                     \
+          return PMPI_Neighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type,           \
+                                                s.got.items, s.got.count, s.got.type, comm);       \
+        });                                                                                        \
+  }                                                                                                \
+  TRANSHIP_MPI_API int MPI_Ineighbor_alltoall##suffix(                                             \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
+      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                                \
+    return start(Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},   \
+                 request, among_neighbours(comm, false), [comm, request](const auto& s) {          \
+                   return PMPI_Ineighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type, \
+                                                          s.got.items, s.got.count, s.got.type,    \
+                                                          comm, request);                          \
+                 });                                                                               \
+  }                                                                                                \
+  TRANSHIP_MPI_API int MPI_Neighbor_allgather##suffix(                                             \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
+      MPI_Datatype got_type, MPI_Comm comm) {                                                      \
+    return carry_out(                                                                              \
+        Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},            \
+        among_neighbours(comm, true), [comm](const auto& s) {                                      \
+          return PMPI_Neighbor_allgather##suffix(s.sent.items, s.sent.count, s.sent.type,          \
+                                                 s.got.items, s.got.count, s.got.type, comm);      \
+        });                                                                                        \
+  }                                                                                                \
+  TRANSHIP_MPI_API int MPI_Ineighbor_allgather##suffix(                                            \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
+      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                                \
+    return start(Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},   \
+                 request, among_neighbours(comm, true), [comm, request](const auto& s) {           \
+                   return PMPI_Ineighbor_allgather##suffix(s.sent.items, s.sent.count,             \
+                                                           s.sent.type, s.got.items, s.got.count,  \
+                                                           s.got.type, comm, request);             \
+                 });                                                                               \
   }
 
 // The blocks of these have counts and places of their own.
@@ -149,9 +111,9 @@ using namespace tranship::mpi;
       const void* sent, const Count* sent_counts, const Place* sent_places,                      \
       MPI_Datatype sent_type, void* got, const Count* got_counts, const Place* got_places,       \
       MPI_Datatype got_type, MPI_Comm comm) {                                                    \
-    return carry_out(Exchange<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},      \
-                                            {got, got_type, 0, got_counts, got_places}},         \
-                     comm, false, [comm](const auto& s) {                                        \
+    return carry_out(Sides<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},         \
+                                         {got, got_type, 0, got_counts, got_places}},            \
+                     among_neighbours(comm, false), [comm](const auto& s) {                      \
                        return PMPI_Neighbor_alltoallv##suffix(                                   \
                            s.sent.items, s.sent.counts, s.sent.places, s.sent.type, s.got.items, \
                            s.got.counts, s.got.places, s.got.type, comm);                        \
@@ -161,9 +123,9 @@ using namespace tranship::mpi;
       const void* sent, const Count* sent_counts, const Place* sent_places,                      \
       MPI_Datatype sent_type, void* got, const Count* got_counts, const Place* got_places,       \
       MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                              \
-    return start(Exchange<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},          \
-                                        {got, got_type, 0, got_counts, got_places}},             \
-                 comm, false, request, [comm, request](const auto& s) {                          \
+    return start(Sides<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},             \
+                                     {got, got_type, 0, got_counts, got_places}},                \
+                 request, among_neighbours(comm, false), [comm, request](const auto& s) {        \
                    return PMPI_Ineighbor_alltoallv##suffix(                                      \
                        s.sent.items, s.sent.counts, s.sent.places, s.sent.type, s.got.items,     \
                        s.got.counts, s.got.places, s.got.type, comm, request);                   \
@@ -172,9 +134,9 @@ using namespace tranship::mpi;
   TRANSHIP_MPI_API int MPI_Neighbor_allgatherv##suffix(                                          \
       const void* sent, Count sent_count, MPI_Datatype sent_type, void* got,                     \
       const Count* got_counts, const Place* got_places, MPI_Datatype got_type, MPI_Comm comm) {  \
-    return carry_out(Exchange<Count, Place>{{sent, sent_type, sent_count},                       \
-                                            {got, got_type, 0, got_counts, got_places}},         \
-                     comm, true, [comm](const auto& s) {                                         \
+    return carry_out(Sides<Count, Place>{{sent, sent_type, sent_count},                          \
+                                         {got, got_type, 0, got_counts, got_places}},            \
+                     among_neighbours(comm, true), [comm](const auto& s) {                       \
                        return PMPI_Neighbor_allgatherv##suffix(                                  \
                            s.sent.items, s.sent.count, s.sent.type, s.got.items, s.got.counts,   \
                            s.got.places, s.got.type, comm);                                      \
@@ -184,9 +146,9 @@ using namespace tranship::mpi;
       const void* sent, Count sent_count, MPI_Datatype sent_type, void* got,                     \
       const Count* got_counts, const Place* got_places, MPI_Datatype got_type, MPI_Comm comm,    \
       MPI_Request* request) {                                                                    \
-    return start(Exchange<Count, Place>{{sent, sent_type, sent_count},                           \
-                                        {got, got_type, 0, got_counts, got_places}},             \
-                 comm, true, request, [comm, request](const auto& s) {                           \
+    return start(Sides<Count, Place>{{sent, sent_type, sent_count},                              \
+                                     {got, got_type, 0, got_counts, got_places}},                \
+                 request, among_neighbours(comm, true), [comm, request](const auto& s) {         \
                    return PMPI_Ineighbor_allgatherv##suffix(                                     \
                        s.sent.items, s.sent.count, s.sent.type, s.got.items, s.got.counts,       \
                        s.got.places, s.got.type, comm, request);                                 \

@@ -42,15 +42,16 @@ int send(Send<Count> real, const void* items, Count count, MPI_Datatype type, in
   return code;
 }
 
+/// persistent: Whether the call makes a request that is started later, again and again.
 template <typename Count>
-int receive(Receive<Count> real, void* items, Count count, MPI_Datatype type, int source, int tag,
-            MPI_Comm comm, MPI_Request* request) {
+int receive(Receive<Count> real, bool persistent, void* items, Count count, MPI_Datatype type,
+            int source, int tag, MPI_Comm comm, MPI_Request* request) {
   auto message = ready_to_receive(items, count, type, source);
   if (!message) return real(items, count, type, source, tag, comm, request);
   *request = MPI_REQUEST_NULL;
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, source,
                         tag, comm, request);
-  if (code == MPI_SUCCESS) keep(*request, receiving(shared(*message)), false);
+  if (code == MPI_SUCCESS) keep(*request, receiving(shared(*message)), persistent);
   return code;
 }
 
@@ -81,18 +82,6 @@ int prepare_send(Send<Count> real, const void* items, Count count, MPI_Datatype 
   if (code != MPI_SUCCESS) return code;
   const auto kept = shared(*message);
   keep(*request, sending(kept), true, [kept] { return kept->pack(Report::sent); });
-  return code;
-}
-
-template <typename Count>
-int prepare_receive(Receive<Count> real, void* items, Count count, MPI_Datatype type, int source,
-                    int tag, MPI_Comm comm, MPI_Request* request) {
-  auto message = ready_to_receive(items, count, type, source);
-  if (!message) return real(items, count, type, source, tag, comm, request);
-  *request = MPI_REQUEST_NULL;
-  const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, source,
-                        tag, comm, request);
-  if (code == MPI_SUCCESS) keep(*request, receiving(shared(*message)), true);
   return code;
 }
 
@@ -141,7 +130,8 @@ TRANSHIP_SEND(prepare_send, Bsend_init_c, MPI_Count)
 #define TRANSHIP_RECEIVE(suffix, Count)                                                           \
   TRANSHIP_MPI_API int MPI_Irecv##suffix(void* items, Count count, MPI_Datatype type, int source, \
                                          int tag, MPI_Comm comm, MPI_Request* request) {          \
-    return receive<Count>(&PMPI_Irecv##suffix, items, count, type, source, tag, comm, request);   \
+    return receive<Count>(&PMPI_Irecv##suffix, false, items, count, type, source, tag, comm,      \
+                          request);                                                               \
   }                                                                                               \
   TRANSHIP_MPI_API int MPI_Imrecv##suffix(void* items, Count count, MPI_Datatype type,            \
                                           MPI_Message* message, MPI_Request* request) {           \
@@ -150,8 +140,8 @@ TRANSHIP_SEND(prepare_send, Bsend_init_c, MPI_Count)
   TRANSHIP_MPI_API int MPI_Recv_init##suffix(void* items, Count count, MPI_Datatype type,         \
                                              int source, int tag, MPI_Comm comm,                  \
                                              MPI_Request* request) {                              \
-    return prepare_receive<Count>(&PMPI_Recv_init##suffix, items, count, type, source, tag, comm, \
-                                  request);                                                       \
+    return receive<Count>(&PMPI_Recv_init##suffix, true, items, count, type, source, tag, comm,   \
+                          request);                                                               \
   }
 TRANSHIP_RECEIVE(, int)
 #ifdef TRANSHIP_MPI_LARGE_COUNTS

@@ -33,6 +33,15 @@ struct Parts {
   }
 };
 
+/// Whether types of a combiner have no constructor that can be read.
+bool names_basic(int combiner) {
+#ifdef TRANSHIP_MPI_VALUE_INDEX
+  if (combiner == MPI_COMBINER_VALUE_INDEX) return true;
+#endif
+  return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+         combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+}
+
 template <typename Number>
 void append(Numbers& all, const std::vector<Number>& more) {
   for (const Number number : more) all.push_back(static_cast<std::int64_t>(number));
@@ -48,10 +57,7 @@ bool read_parts(MPI_Datatype type, Parts& parts) {
       MPI_SUCCESS) {
     return false;
   }
-  if (is_basic(type)) {
-    parts.combiner = MPI_COMBINER_NAMED;
-    return true;
-  }
+  if (names_basic(parts.combiner)) return true;
   std::vector<int> whole(static_cast<std::size_t>(integers));
   std::vector<MPI_Aint> places(static_cast<std::size_t>(addresses));
   std::vector<MPI_Count> large(static_cast<std::size_t>(counts));
@@ -75,10 +81,7 @@ bool read_parts(MPI_Datatype type, Parts& parts) {
   if (PMPI_Type_get_envelope(type, &integers, &addresses, &types, &parts.combiner) != MPI_SUCCESS) {
     return false;
   }
-  if (is_basic(type)) {
-    parts.combiner = MPI_COMBINER_NAMED;
-    return true;
-  }
+  if (names_basic(parts.combiner)) return true;
   std::vector<int> whole(static_cast<std::size_t>(integers));
   std::vector<MPI_Aint> places(static_cast<std::size_t>(addresses));
   parts.bases.resize(static_cast<std::size_t>(types), MPI_DATATYPE_NULL);
@@ -234,7 +237,7 @@ std::optional<ReadType> read(MPI_Datatype type, int depth) {
       !read_parts(type, parts)) {
     return {};
   }
-  if (parts.combiner == MPI_COMBINER_NAMED) {
+  if (names_basic(parts.combiner)) {
     if (bytes != extent || lower_bound != 0 || bytes <= 0) return {};
     return ReadType{types::contiguous(bytes, types::element("V1"))};
   }
@@ -266,12 +269,7 @@ bool is_basic(MPI_Datatype type) {
   int none = 0;
   const int code = PMPI_Type_get_envelope(type, &none, &none, &none, &combiner);
 #endif
-#ifdef TRANSHIP_MPI_VALUE_INDEX
-  if (code == MPI_SUCCESS && combiner == MPI_COMBINER_VALUE_INDEX) return true;
-#endif
-  return code == MPI_SUCCESS &&
-         (combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
-          combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER);
+  return code == MPI_SUCCESS && names_basic(combiner);
 }
 
 std::optional<ReadType> read_type(MPI_Datatype type) {

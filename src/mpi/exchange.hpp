@@ -1,0 +1,61 @@
+// Collective calls with packed blocks in the place of the caller's.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "mpi/block_counts.hpp"
+#include "mpi/blocks.hpp"
+#include "mpi/requests.hpp"
+
+namespace tranship::mpi {
+
+/// Both sides of a call, of which each has what MPI gets, and may be packed. It stays where it is:
+/// MPI has the addresses of its parts.
+/// A side has `choose(blocks, absent, received)`, which sets `packed` if the blocks are packed
+/// here, and `use_packed()`, which lets MPI have them.
+template <typename Sent, typename Got>
+struct Exchange {
+  Sent sent;
+  Got got;
+
+  /// Packs where that is faster.
+  void pack(const BlockCounts& sent_blocks, const BlockCounts& got_blocks) {
+    sent.choose(sent_blocks.sent, sent_blocks.absent, false);
+    got.choose(got_blocks.got, got_blocks.absent, true);
+    if (sent.packed && !sent.packed->pack()) sent.packed.reset();
+    if (sent.packed) sent.use_packed();
+    if (got.packed) got.use_packed();
+  }
+
+  bool packed() const { return sent.packed || got.packed; }
+  void unpack() {
+    if (got.packed) got.packed->unpack();
+  }
+};
+
+/// Packs by `pack`, lets `call` hand the sides to MPI, and unpacks.
+template <typename Sides, typename Pack, typename Call>
+int carry_out(Sides sides, const Pack& pack, const Call& call) {
+  pack(sides);
+  const int code = call(sides);
+  if (code == MPI_SUCCESS) sides.unpack();
+  return code;
+}
+
+/// The same for a call that ends later.
+template <typename Sides, typename Pack, typename Call>
+int start(Sides given, MPI_Request* request, const Pack& pack, const Call& call) {
+  const auto sides = std::make_shared<Sides>(std::move(given));
+  pack(*sides);
+  const int code = call(*sides);
+  if (code == MPI_SUCCESS && sides->packed()) {
+    // The sides stay until MPI has ended the request, whatever they are used for.
+    follow(*request, [sides](const MPI_Status&) { sides->unpack(); });
+  }
+  return code;
+}
+
+}  // namespace tranship::mpi
