@@ -5,11 +5,10 @@ Prints a line of JSON for each case: the seconds of one exchange, in samples of 
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from tranship.engine import Engine
 from tranship.halo import Field, all_directions
 
 from .harness import Array
+from .mpi_samples import print_samples
 
 SAMPLE_S = 0.05
-SAMPLES = 9
 ROUNDS_MAX = 500
 PERIODIC = (True, True, True)
 Exchange = Callable[[], None]
@@ -67,16 +66,12 @@ class Block:
         pairs = zip(self.arrays, self.wanted, strict=True)
         return all(np.array_equal(array, wanted) for array, wanted in pairs)
 
-    def ranks(self) -> Iterator[tuple[int, Direction, int]]:
-        """Yields the number of each direction, the direction, and the rank of its neighbour."""
-        for number, direction in enumerate(all_directions(self.widths)):
-            yield number, direction, (self.comm.rank + direction[0]) % self.comm.size
-
 
 def tagged(block: Block) -> Iterator[tuple[Direction, int, int, int]]:
     """Yields each direction, its neighbour's rank, and the tags of what is sent and received."""
-    numbers = {direction: number for number, direction, _ in block.ranks()}
-    for number, direction, rank in block.ranks():
+    numbers = {each: number for number, each in enumerate(all_directions(block.widths))}
+    for direction, number in numbers.items():
+        rank = (block.comm.rank + direction[0]) % block.comm.size
         yield direction, rank, number, numbers[tuple(-one for one in direction)]
 
 
@@ -86,18 +81,10 @@ def with_types(block: Block, anew: bool) -> Exchange:
     def made(direction: Direction, inwards: int) -> Any:
         parts, places = [], []
         for field in block.fields:
-            box = field.box(direction, inwards)
-            starts = [
-                0 if step < 0 else size - part if step > 0 else width
-                for step, size, part, width in zip(
-                    direction, field.shape, box.shape, field.widths, strict=True
-                )
-            ]
-            shift = [
-                inwards * width * -step for step, width in zip(direction, field.widths, strict=True)
-            ]
-            starts = [start + by for start, by in zip(starts, shift, strict=True)]
-            parts.append(MPI.DOUBLE.Create_subarray(field.shape, box.shape, starts))
+            slices = field.slices(direction, inwards)
+            extents = [part.stop - part.start for part in slices]
+            starts = [part.start for part in slices]
+            parts.append(MPI.DOUBLE.Create_subarray(field.shape, extents, starts))
             places.append(MPI.Get_address(field.array))
         whole = MPI.Datatype.Create_struct([1] * len(parts), places, parts).Commit()
         for part in parts:
@@ -195,22 +182,8 @@ def measure(engine: Engine, name: str, block: Block) -> None:
         if not world.allreduce(variant == "contiguous" or block.right(), MPI.LAND):
             print(f"{name}, {variant}: ghost cells are wrong", file=sys.stderr, flush=True)
             world.Abort(1)
-    counts = {}
-    for variant, exchange in ways.items():
-        once = world.bcast(timed(exchange, 2))
-        counts[variant] = min(max(math.ceil(SAMPLE_S / once), 1), ROUNDS_MAX)
-    seconds: dict[str, list[float]] = {variant: [] for variant in ways}
-    for _ in range(SAMPLES):
-        for variant, exchange in ways.items():
-            seconds[variant].append(timed(exchange, counts[variant]))
-    if world.rank == 0:
-        line = {
-            "case": name,
-            "bytes": halo.nbytes,
-            "library": MPI.Get_library_version().split("\n")[0].strip(),
-            "seconds": {way: [float(f"{s:.4g}") for s in some] for way, some in seconds.items()},
-        }
-        print(json.dumps(line), flush=True)
+    timers = {variant: partial(timed, exchange) for variant, exchange in ways.items()}
+    print_samples(name, halo.nbytes, timers, SAMPLE_S, ROUNDS_MAX)
 
 
 def main(size: str) -> None:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
 
-from .harness import Report
 from .isometry.places import Shape
 from .isometry.simulated import TRANSHIP as STYLE
-from .isometry.simulated import Run, SimulatedBench
+from .isometry.simulated import Run, SimulatedBench, run_one
 
 __all__ = ["BENCHES", "run"]
 
@@ -178,13 +177,4 @@ BENCHES: dict[str, tuple[str, Callable[[SimulatedBench], None]]] = {
 }
 
 
-def run(name: str, *, size: Literal["small", "full"], machine: str | None, report: Report) -> None:
-    """Runs the benchmark.
-
-    Raises:
-        OffError: A result is not as expected; its lines are reported.
-        IncompleteError: A simulated task did not end.
-    """
-    bench = SimulatedBench(name, size=size, machine=machine, report=report)
-    BENCHES[name][1](bench)
-    bench.close()
+run = partial(run_one, BENCHES)

@@ -6,8 +6,6 @@ Prints a line of JSON for each case: the seconds of one way, in several samples 
 from __future__ import annotations
 
 import ctypes
-import json
-import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +16,11 @@ import numpy as np
 from mpi4py import MPI
 
 from .ddtbench import Part, cases, four, mpi_type, sub_box
-from .harness import Array, as_bytes
+from .harness import same
 from .mpi import Mpi
+from .mpi_samples import print_samples
 
 SAMPLE_S = 5e-3
-SAMPLES = 9
 ROUNDS_MAX = 2000
 
 
@@ -119,11 +117,6 @@ class Case:
         return all(same(part.array, array) for part, array in pairs)
 
 
-def same(one: Array, other: Array) -> bool:
-    """Whether all bytes are equal."""
-    return bool((as_bytes(one) == as_bytes(other)).all())
-
-
 def timed(way: Way, rounds: int) -> float:
     """Returns the seconds of one message, as the mean of some rounds there and back."""
     first, second = way.send, way.receive
@@ -146,22 +139,8 @@ def measure(mpi: Mpi, case_name: str, parts: list[Part]) -> None:
     if not world.allreduce(right, MPI.LAND):
         print(f"{case_name}: what arrived differs from what was sent", file=sys.stderr, flush=True)
         world.Abort(1)
-    counts = {}
-    for variant, way in ways.items():
-        once = world.bcast(timed(way, 3))
-        counts[variant] = min(max(math.ceil(SAMPLE_S / 2 / once), 2), ROUNDS_MAX)
-    seconds: dict[str, list[float]] = {variant: [] for variant in ways}
-    for _ in range(SAMPLES):
-        for variant, way in ways.items():
-            seconds[variant].append(timed(way, counts[variant]))
-    if world.rank == 0:
-        line = {
-            "case": case_name,
-            "bytes": case.dense.nbytes,
-            "library": mpi.name,
-            "seconds": {name: [float(f"{s:.4g}") for s in some] for name, some in seconds.items()},
-        }
-        print(json.dumps(line), flush=True)
+    timers = {variant: partial(timed, way) for variant, way in ways.items()}
+    print_samples(case_name, case.dense.nbytes, timers, SAMPLE_S / 2, ROUNDS_MAX)
     case.whole.Free()
 
 

@@ -231,6 +231,10 @@ class Field:
 
     def box(self, direction: Direction, inwards: int) -> Any:
         """Returns the cells of one width at a border, so many widths inwards."""
+        return self.array[self.slices(direction, inwards)]
+
+    def slices(self, direction: Direction, inwards: int) -> Slices:
+        """Returns where these cells lie."""
         slices = []
         for step, extent, width in zip(direction, self.shape, self.widths, strict=True):
             low, high = width, extent - width
@@ -241,7 +245,7 @@ class Field:
                 high = extent - inwards * width
                 low = high - width
             slices.append(slice(low, high))
-        return self.array[tuple(slices)]
+        return tuple(slices)
 
 
 def all_directions(widths: Sequence[int]) -> Iterator[Direction]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from . import __version__, profiles
 from .errors import Error, InvalidArgument, NotFound
+from .installed import include_folder, library_file
 
 __all__ = ["MpiLibrary", "find_compiler"]
 
@@ -122,7 +123,7 @@ class MpiLibrary:
         if path.exists():
             return path
         self.folder.mkdir(parents=True, exist_ok=True)
-        includes = [f"-I{include_folder()}", f"-I{self.sources.parent}"]
+        includes = [f"-I{include_folder(PACKAGE)}", f"-I{self.sources.parent}"]
         library = libtranship().parent
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
 
@@ -161,19 +162,13 @@ def sources_folder() -> Path:
     raise NotFound(f"there are no sources in {PACKAGE / 'mpi'}", "install the package anew")
 
 
-def include_folder() -> Path:
-    """Returns the folder of Tranship's headers."""
-    folder = PACKAGE / "include"
-    return folder if folder.is_dir() else PACKAGE.parents[1] / "include"
-
-
 def libtranship() -> Path:
     """Returns the path of ``libtranship.so``.
 
     Raises:
         NotFound: The package was installed without it.
     """
-    path = PACKAGE / "lib" / "libtranship.so"
+    path = library_file(PACKAGE)
     if not path.exists():
         raise NotFound(f"there is no libtranship.so in {path.parent}", "install the package anew")
     return path

@@ -9,10 +9,9 @@ add up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from functools import partial
 
-from ..harness import Report
-from ..isometry.simulated import SimulatedBench
+from ..isometry.simulated import SimulatedBench, run_one
 from . import reassembly, workflows
 
 __all__ = ["BENCHES", "run"]
@@ -32,13 +31,4 @@ BENCHES: dict[str, tuple[str, Body]] = {
 }
 
 
-def run(name: str, *, size: Literal["small", "full"], machine: str | None, report: Report) -> None:
-    """Runs one simulated benchmark of DataSpaces-GPU.
-
-    Raises:
-        OffError: A result is not as expected; its lines are reported.
-        IncompleteError: A simulated task did not end.
-    """
-    bench = SimulatedBench(name, size=size, machine=machine, report=report)
-    BENCHES[name][1](bench)
-    bench.close()
+run = partial(run_one, BENCHES)

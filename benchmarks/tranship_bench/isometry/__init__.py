@@ -11,11 +11,10 @@ says whether the two agree.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from functools import partial
 
-from ..harness import Report
 from . import channels, clusters, pipelining, planners, priorities, scaling
-from .simulated import IncompleteError, OffError, SimulatedBench
+from .simulated import IncompleteError, OffError, SimulatedBench, run_one
 
 __all__ = ["BENCHES", "IncompleteError", "OffError", "run"]
 
@@ -47,13 +46,4 @@ BENCHES: dict[str, tuple[str, Body]] = {
 }
 
 
-def run(name: str, *, size: Literal["small", "full"], machine: str | None, report: Report) -> None:
-    """Runs one simulated benchmark of Isometry.
-
-    Raises:
-        OffError: A result is not as expected; its lines are reported.
-        IncompleteError: A simulated transfer did not end.
-    """
-    bench = SimulatedBench(name, size=size, machine=machine, report=report)
-    BENCHES[name][1](bench)
-    bench.close()
+run = partial(run_one, BENCHES)

@@ -12,6 +12,7 @@ import typer
 
 from .. import __version__, _core, profiles
 from ..hardware import hardware, ucx
+from ..installed import include_folder, library_file
 from ..topology import gpu_rdma_text, storage_line
 from .inputs import JsonOption
 from .talk import CommandError, print_json, print_table, table_of
@@ -76,11 +77,9 @@ def config(
 def compiler_words(cflags: bool, fortran: bool, libs: bool) -> list[str]:
     """Returns the flags that compile and link a program with the library."""
     package = Path(__file__).parents[1]
-    include = package / "include"
-    if not include.is_dir():
-        include = package.parents[1] / "include"
-    library = package / "lib"
-    if libs and not (library / "libtranship.so").exists():
+    include = include_folder(package)
+    library = library_file(package).parent
+    if libs and not library_file(package).exists():
         raise CommandError(f"there is no libtranship.so in {library}", "install the package anew")
     words = [f"-I{include}"] if cflags else []
     words += [str(include / "tranship" / "tranship.f90")] if fortran else []
