@@ -51,6 +51,12 @@ BufferSource host_buffers() {
   return {allocate_large_pages, [](std::byte* buffer, std::int64_t) { std::free(buffer); }};
 }
 
+/// Returns the options of a copy whose starts may be put into streams.
+CopyOptions to_prepare(CopyOptions options) {
+  options.prepared = true;
+  return options;
+}
+
 }  // namespace
 
 Engine::Engine(Options options)
@@ -365,7 +371,7 @@ Result<PreparedCopy> Engine::prepare(const Array& source, const Array& target,
   if (!entered) return entered.error();
   CopyPair ends{source, target};
   if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-  return PreparedCopy::of_pair(*runner_, std::move(ends), options);
+  return PreparedCopy::of_pair(*runner_, std::move(ends), to_prepare(options));
 }
 
 Result<PreparedCopy> Engine::prepare_all(std::span<const CopyPair> pairs,
@@ -374,7 +380,7 @@ Result<PreparedCopy> Engine::prepare_all(std::span<const CopyPair> pairs,
   if (!entered) return entered.error();
   auto own = resolved(pairs);
   if (!own) return own.error();
-  return PreparedCopy::of_pairs(*runner_, std::move(*own), options);
+  return PreparedCopy::of_pairs(*runner_, std::move(*own), to_prepare(options));
 }
 
 Result<PreparedCopy> Engine::prepare_pages(const Array& source, const Array& target,
@@ -385,7 +391,8 @@ Result<PreparedCopy> Engine::prepare_pages(const Array& source, const Array& tar
   if (!entered) return entered.error();
   CopyPair ends{source, target};
   if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-  return PreparedCopy::of_pages(*runner_, std::move(ends), {source_pages, target_pages}, options);
+  return PreparedCopy::of_pages(*runner_, std::move(ends), {source_pages, target_pages},
+                                to_prepare(options));
 }
 
 Result<PreparedCopy> Engine::prepare_pieces(const Array& source, const Array& target,
@@ -394,7 +401,7 @@ Result<PreparedCopy> Engine::prepare_pieces(const Array& source, const Array& ta
   if (!entered) return entered.error();
   CopyPair ends{source, target};
   if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-  return PreparedCopy::of_pieces(*runner_, std::move(ends), pieces, options);
+  return PreparedCopy::of_pieces(*runner_, std::move(ends), pieces, to_prepare(options));
 }
 
 Result<PreparedCopy> Engine::prepare_types(std::span<const TypedPair> pairs,
@@ -403,7 +410,7 @@ Result<PreparedCopy> Engine::prepare_types(std::span<const TypedPair> pairs,
   if (!entered) return entered.error();
   auto own = resolved(pairs);
   if (!own) return own.error();
-  return PreparedCopy::of_types(*runner_, std::move(*own), options);
+  return PreparedCopy::of_types(*runner_, std::move(*own), to_prepare(options));
 }
 
 Result<Event> Engine::start(const PreparedCopy& copy, const StartOptions& options) {

@@ -16,6 +16,7 @@ std::uint64_t hash_of(const PlanQuery& query) {
   hash = stir(hash, static_cast<std::uint64_t>(query.planner));
   hash = stir(hash, static_cast<std::uint64_t>(query.buffer_bytes_max));
   hash = stir(hash, static_cast<std::uint64_t>(query.full_from_bytes * 64 + query.lanes_max));
+  hash = stir(hash, static_cast<std::uint64_t>(query.one_hop));
   for (const int memory : query.through) hash = stir(hash, static_cast<std::uint64_t>(memory));
   for (std::size_t k = 0; k < static_cast<std::size_t>(query.source.mapping->rank()); ++k) {
     hash = stir(hash, static_cast<std::uint64_t>(query.source.lower[k]));
@@ -34,8 +35,8 @@ bool same(const PlanQuery& a, const PlanQuery& b) {
   return a.source_memory == b.source_memory && a.target_memory == b.target_memory &&
          a.planner == b.planner && a.buffer_bytes_max == b.buffer_bytes_max &&
          a.full_from_bytes == b.full_from_bytes && a.lanes_max == b.lanes_max &&
-         a.through == b.through && a.waiting_s == b.waiting_s && same(a.source, b.source) &&
-         same(a.target, b.target);
+         a.one_hop == b.one_hop && a.through == b.through && a.waiting_s == b.waiting_s &&
+         same(a.source, b.source) && same(a.target, b.target);
 }
 
 }  // namespace

@@ -46,6 +46,9 @@ struct PlanQuery {
   std::int64_t full_from_bytes = 0;
   /// Largest number of paths that are used at the same time.
   int lanes_max = 1;
+  /// Where one channel of a GPU joins the two memories, it alone carries the copy, whatever is
+  /// predicted of other ways: only after a copy of one hop does later work of a stream wait.
+  bool one_hop = false;
   /// For each channel, seconds of work that is queued before this transfer. Empty: the machine is
   /// idle.
   std::vector<double> waiting_s;

@@ -87,6 +87,20 @@ std::optional<Candidate> along_shortest(PlannerKind kind, const Graph& graph, co
   return candidate;
 }
 
+/// Returns the GPU's channel that joins the two memories, if `one_hop` asks for it and there is
+/// one.
+std::optional<Candidate> by_one_gpu(const Graph& graph, const Task& task, Costs& costs) {
+  const PlanQuery& query = task.query;
+  if (!query.one_hop || !query.through.empty()) return std::nullopt;
+  const Path path = graph.shortest(query.source_memory, query.target_memory);
+  const bool gpu =
+      path.count == 1 && traits_of(graph.profile().channels[at(path.channels[0])].kind).gpu;
+  if (!gpu) return std::nullopt;
+  auto candidate = costs.quick_tiling(path, task.converts ? 0 : -1);
+  if (candidate) candidate->planner = PlannerKind::simple;
+  return candidate;
+}
+
 /// Returns the best candidates of all planners, the best first.
 std::vector<Candidate> search_fully(const Graph& graph, const Task& task, Costs& costs,
                                     const std::optional<Candidate>& simple) {
@@ -254,10 +268,10 @@ void name_alternatives(Plan& plan, const std::vector<Candidate>& ways, const Pro
 }
 
 Plan make_plan(const Graph& graph, const Task& task, Costs& costs,
-               const std::vector<Candidate>& ways, const std::vector<int>& fields) {
+               const std::vector<Candidate>& ways, const std::vector<int>& fields, int lanes_max) {
   const PlanQuery& query = task.query;
   const Profile& profile = graph.profile();
-  const LaneChoice choice = choose_lanes(graph, task, costs, ways[0], query.lanes_max);
+  const LaneChoice choice = choose_lanes(graph, task, costs, ways[0], lanes_max);
   const Candidate& first = choice.lanes[0];
   Plan plan;
   plan.planner = first.planner;
@@ -372,7 +386,10 @@ Result<Plan> Planner::plan(const PlanQuery& query) const {
   Costs costs(*graph_, task);
   std::vector<Candidate> ways;
   const bool baseline = query.planner == PlannerKind::spsl || query.planner == PlannerKind::spdl;
-  if (baseline) {
+  const auto settled = by_one_gpu(*graph_, task, costs);
+  if (settled) {
+    ways.push_back(*settled);
+  } else if (baseline) {
     if (auto way = along_shortest(query.planner, *graph_, task, costs)) ways.push_back(*way);
   } else {
     std::optional<Candidate> simple;
@@ -390,7 +407,7 @@ Result<Plan> Planner::plan(const PlanQuery& query) const {
   }
   if (ways.empty()) return no_plan(*graph_, task);
   if (query.planner == PlannerKind::full) ways[0].planner = PlannerKind::full;
-  return make_plan(*graph_, task, costs, ways, *matched);
+  return make_plan(*graph_, task, costs, ways, *matched, settled ? 1 : query.lanes_max);
 }
 
 Result<Plan> plan(const PlanQuery& query, const Profile& profile) {

@@ -153,6 +153,37 @@ TEST(a_prepared_copy_on_a_gpu_runs_again_in_streams_and_after_events) {
   }
 }
 
+TEST(copies_in_a_stream_are_one_hop_however_slow_a_gpu_seems) {
+  Engine::Options options;
+  options.profile = host_profile();
+  options.config.emulated_gpus = 2;
+  auto gpus = GpuSide::open(options.config);
+  REQUIRE(gpus.ok());
+  (*gpus)->extend(options.profile, 1 << 24);
+  for (ChannelSpec& channel : options.profile.channels) {
+    const bool slow = traits_of(channel.kind).gpu && channel.name.ends_with("device0");
+    channel.latency_s = slow ? 1.0 : 0.0;
+  }
+  const auto engine = *Engine::open(std::move(options));
+  const Matrix values = counted(64, 48);
+  const GpuMatrix source(*engine, values);
+  const GpuMatrix target(*engine, Matrix(64, 48));
+  const GpuMatrix other(*engine, Matrix(64, 48), 1);
+  CopyOptions in_stream;
+  in_stream.stream = 1;
+  for (const Array& end : {target.array, other.array}) {
+    const auto event = engine->copy(source.array, end, in_stream);
+    REQUIRE(event.ok());
+    EXPECT(event->plan()->hops.size() == 1u);
+    EXPECT(event->flight() != nullptr);
+    const auto prepared = engine->prepare(end, source.array, {});
+    REQUIRE(prepared.ok());
+    EXPECT(prepared->plan()->hops.size() == 1u);
+  }
+  EXPECT(target.values() == values.values && other.values() == values.values);
+  EXPECT(engine->plan(source.array, target.array, {}).value()->hops.size() == 1u);
+}
+
 TEST(pairs_that_one_launch_carries_are_kept_until_the_launch_has_ended) {
   const auto engine = open_gpu_engine();
   const Matrix values = counted(8, 100);

@@ -132,6 +132,23 @@ TEST(channels_on_the_same_cores_take_turns) {
   EXPECT_EQ(together.bound_by(profile), std::string("cores"));
 }
 
+TEST(a_copy_of_one_hop_takes_the_gpus_one_channel) {
+  Profile p = two_nodes();
+  p.channels.push_back(channel("gpu_read slow", ChannelKind::gpu_read, fbm, sys, 1e6, 1e3));
+  p.channels.push_back(channel("memcpy zcm sys", ChannelKind::memcpy, zcm, sys, 7.74e9, 7e9));
+  for (const char* layout : {"x, y, F", "y, x, F"}) {
+    PlanQuery q = query(fbm, sys, "x, y, F", layout);
+    q.lanes_max = 4;
+    EXPECT(planned(q, PlannerKind::automatic, p).hops.size() > 1u);
+    q.one_hop = true;
+    const Plan one = planned(q, PlannerKind::automatic, p);
+    EXPECT(one.hops.size() == 1u && one.direct);
+    PlanQuery far = query(sys, far_fbm, "x, y, F", layout);
+    far.one_hop = true;  // no channel of a GPU joins them
+    EXPECT(planned(far, PlannerKind::automatic, p).hops.size() > 1u);
+  }
+}
+
 TEST(no_route_is_a_value_with_the_reason) {
   const Profile profile = two_nodes();
   const auto made = plan(query(disk, fbm, "F, x, y", "F, x, y"), profile);
