@@ -6,21 +6,22 @@ from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
-from gpu_support import content, filled
+from gpu_support import EMULATED, content, filled, gpu_count
 
 import tranship as ts
 
-MEMORIES = ("host", "pinned", "device0", "device1")
-PEERS = ("plain", "shared", "network", "peer device1")
+DEVICES = tuple(f"device{k}" for k in range(min(gpu_count(), 2)))
+MEMORIES = ("host", "pinned", *DEVICES)
+PEERS = ("plain", "shared", "network", *(f"peer {device}" for device in DEVICES[-1:]))
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class Places:
-    """An engine with emulated GPUs, and others that export arrays to it."""
+    """An engine with GPUs, and others that export arrays to it."""
 
     def __init__(self, stack: ExitStack) -> None:
-        self.engine = stack.enter_context(ts.Engine(emulated_gpus=2, threads=2))
-        self.near = stack.enter_context(ts.Engine(emulated_gpus=2, threads=2, contact=True))
+        self.engine = stack.enter_context(ts.Engine(emulated_gpus=EMULATED, threads=2))
+        self.near = stack.enter_context(ts.Engine(emulated_gpus=EMULATED, threads=2, contact=True))
         self.far = stack.enter_context(ts.Engine(contact=True, transport="network", threads=2))
         self.peers = {one: self.engine.connect(one.contact) for one in (self.near, self.far)}
         self.exported = 0
@@ -35,7 +36,7 @@ class Places:
             array = owner.empty(values.shape, "u1")
             array[...] = values
         else:
-            array = filled(owner, values, "device1" if place == "peer device1" else "host")
+            array = filled(owner, values, place.removeprefix("peer ") if "peer" in place else "host")
         self.exported += 1
         name = f"array {self.exported}"
         owner.export(name, array)

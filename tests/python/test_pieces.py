@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from exporters import Exporter
 from gpu_support import content, filled
-from memories import MEMORIES, PEERS, Bytes, Places
+from memories import DEVICES, MEMORIES, PEERS, Bytes, Places
 
 import tranship as ts
 
@@ -73,14 +73,14 @@ def test_pieces_land_as_numpy_would_put_them(places: Places, seed: int) -> None:
 def test_pages_of_any_shape_pass_over_several_hops(places: Places) -> None:
     """Lists that no one channel carries, with a conversion on the way."""
     generator = np.random.default_rng(4)
-    for place in ("plain", "network", "host", "peer device1"):
+    for place in ("plain", "network", "host", PEERS[-1]):
         values = generator.random((60, 40, 30))
         source = filled(places.engine, values, "device0")
         there, lies = places.put(np.zeros(values.nbytes, np.uint8), place)
         target = there.view("f8").reshape(60, 40, 30) if place == "host" else None
         if target is None:
             owner = places.far if place == "network" else places.near
-            lies = filled(owner, np.zeros((60, 30, 40)), "device1" if "device" in place else "host")
+            lies = filled(owner, np.zeros((60, 30, 40)), DEVICES[-1] if "device" in place else "host")
             places.exported += 1
             owner.export(f"pages {places.exported}", lies)
             target = places.peers[owner][f"pages {places.exported}"]
@@ -118,7 +118,7 @@ def test_one_length_for_all_and_any_types(places: Places) -> None:
 def test_neighbours_are_one_run(places: Places) -> None:
     """Pieces in order take as long as one, and say so in their plan."""
     source = filled(places.engine, np.arange(1 << 16, dtype="u1"), "device0")
-    target = filled(places.engine, np.zeros(1 << 16, "u1"), "device1")
+    target = filled(places.engine, np.zeros(1 << 16, "u1"), DEVICES[-1])
     offsets = np.arange(0, 1 << 16, 64)
     places.engine.copy_pieces(source, target, offsets, offsets, 64).wait(timeout=20)
     assert np.array_equal(content(places.engine, target), content(places.engine, source))
