@@ -38,7 +38,10 @@ from . import (
 )
 from .ddtbench import ddtbench
 from .gpu_faces import gpu_faces
+from .gpu_halo import gpu_halo
+from .gpu_messages import gpu_messages
 from .gpu_shapes import gpu_peer_shapes, gpu_shapes
+from .gpu_types import gpu_types
 from .halo import halo
 from .harness import Bench, MismatchError, Report, SkippedError
 from .isometry import measured, measured_priorities
@@ -96,6 +99,15 @@ BENCHES: dict[str, tuple[str, Body]] = {
         "thin slabs packed and unpacked on a GPU, beside what the sectors they touch cost",
         gpu_faces,
     ),
+    "gpu-types": (
+        "DDTBench's and random types packed and unpacked on a GPU, beside its copy and PyTorch",
+        gpu_types,
+    ),
+    "gpu-messages": (
+        "DDTBench's messages from a GPU to another process's GPU and back, by several designs",
+        gpu_messages,
+    ),
+    "gpu-halo": ("halo exchanges between the GPUs of two processes, by two designs", gpu_halo),
     "gpu-peer": ("a GPU to its neighbour, in the same layout or transposed", gpu.peer),
     "gpu-process": ("a GPU to and from another process's memories", gpu_process.process),
     "gpu-lists": (
@@ -173,6 +185,7 @@ TAKE_OPTIONS = (
     "gpu-shapes",
     "gpu-peer-shapes",
     "gpu-faces",
+    "gpu-types",
     "remote-gpu",
     "staging-workflow",
     "staging-shock",

@@ -33,9 +33,9 @@ Copy = tuple[int, int, int, int]
 
 
 @contextmanager
-def gpu_engine(bench: Bench, needed: int = 1) -> Iterator[Engine]:
+def gpu_engine(bench: Bench, needed: int = 1, **settings: Any) -> Iterator[Engine]:
     """Yields an engine with at least `needed` GPUs."""
-    with Engine() as engine:
+    with Engine(**settings) as engine:
         gpus = [str(row["name"]) for row in _core.list_gpus(engine._core)[0]]
         if len(gpus) < needed:
             raise SkippedError(f"needs {needed} GPUs, and {len(gpus)} can be used here")

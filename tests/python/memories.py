@@ -36,7 +36,9 @@ class Places:
             array = owner.empty(values.shape, "u1")
             array[...] = values
         else:
-            array = filled(owner, values, place.removeprefix("peer ") if "peer" in place else "host")
+            array = filled(
+                owner, values, place.removeprefix("peer ") if "peer" in place else "host"
+            )
         self.exported += 1
         name = f"array {self.exported}"
         owner.export(name, array)

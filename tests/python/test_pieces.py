@@ -80,7 +80,9 @@ def test_pages_of_any_shape_pass_over_several_hops(places: Places) -> None:
         target = there.view("f8").reshape(60, 40, 30) if place == "host" else None
         if target is None:
             owner = places.far if place == "network" else places.near
-            lies = filled(owner, np.zeros((60, 30, 40)), DEVICES[-1] if "device" in place else "host")
+            lies = filled(
+                owner, np.zeros((60, 30, 40)), DEVICES[-1] if "device" in place else "host"
+            )
             places.exported += 1
             owner.export(f"pages {places.exported}", lies)
             target = places.peers[owner][f"pages {places.exported}"]
