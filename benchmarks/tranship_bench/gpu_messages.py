@@ -34,8 +34,9 @@ class MessageHalf(Half):
         parts = dict(cases())[case]()
         self.kinds = [part.type for part in parts]
         self.sizes = [-(-kind.true_upper_bound // BEGINS_AT) * BEGINS_AT for kind in self.kinds]
-        self.begins = [int(end) for end in np.cumsum([0, *self.sizes])]
-        span, nbytes = self.begins[-1], sum(kind.nbytes for kind in self.kinds)
+        ends = [int(end) for end in np.cumsum(self.sizes)]
+        self.begins = [0, *ends[:-1]]
+        span, nbytes = ends[-1], sum(kind.nbytes for kind in self.kinds)
         self.content = [random_bytes(span, rank + 1) for rank in (0, 1)]
         self.spoiled = np.full(span, 0xA5, np.uint8)
         self.source, self.target = (self.empty(span) for _ in range(2))
@@ -51,8 +52,7 @@ class MessageHalf(Half):
         engine, kinds, places = self.engine, self.kinds, packed_places(self.kinds)
         source, target = self.parts_of(self.source), self.parts_of(self.target)
         # The types count from the first byte of the other process's one array.
-        there = self.peer["target"]
-        spans = [there[begin : begin + size] for begin, size in zip(self.begins, self.sizes)]
+        spans = self.parts_of(self.peer["target"])
         self.direct = engine.prepare_all(
             list(zip(source, spans, strict=True)), types=list(zip(kinds, kinds, strict=True))
         )
@@ -75,10 +75,8 @@ class MessageHalf(Half):
 
     def parts_of(self, memory: Any) -> list[Any]:
         """Returns the arrays of the message in one block of memory."""
-        return [
-            memory[begin : begin + size]
-            for begin, size in zip(self.begins, self.sizes, strict=False)
-        ]
+        pairs = zip(self.begins, self.sizes, strict=True)
+        return [memory[begin : begin + size] for begin, size in pairs]
 
     def spoil(self) -> None:
         self.write(self.target, self.spoiled)

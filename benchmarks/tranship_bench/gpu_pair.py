@@ -1,6 +1,7 @@
 """Two processes, each with a GPU, that do the same work in step: messages and halo exchanges.
 
-The first process measures and asks; the second (`gpu_pair_process`) answers lines of JSON. What they time, they agree on by counters in shared memory, which both poll.
+The first process measures and asks; the second (`gpu_pair_process`) answers lines of JSON. What
+they time, they agree on by counters in shared memory, which both poll.
 """
 
 from __future__ import annotations
