@@ -25,6 +25,10 @@ class Liveness {
   /// The same for a copy on the caller's thread: false if the owner has taken it back.
   virtual bool begin_copy() const = 0;
   virtual void end_copy() const = 0;
+  /// Where one of this process's GPUs finds an array that lies on a GPU: each GPU has an address of
+  /// its own for the memory of another process.
+  /// @error what the driver refused; not_found if the owner has taken the array back
+  virtual Result<std::byte*> address_for(int gpu) const = 0;
 };
 
 /// What a copy holds until it has ended.
@@ -36,6 +40,8 @@ struct Array {
   Place place;
   MemoryKind memory_kind = MemoryKind::host;
   int device = -1;  ///< of device memory: the GPU's number; -1: the driver knows
+  /// Of another process's array on a GPU: the GPU of this process that finds it at `place`.
+  int opened_for = -1;
   bool writable = true;
   bool named = false;  ///< its dimensions have names of the user's; else they match by position
   std::shared_ptr<void> owner;
@@ -51,7 +57,11 @@ inline bool is_opened(const Array& array) {
   return array.memory_kind == MemoryKind::device && array.liveness != nullptr;
 }
 
-/// The GPU that another process's array is open for; -1: it is none.
-inline int opened_on(const Array& array) { return is_opened(array) ? array.device : -1; }
+/// The GPU that must carry a copy between two GPUs, since an array of another process is open for
+/// it; -1: both arrays are of this process.
+inline int carrier_of(const Array& source, const Array& target) {
+  if (is_opened(target)) return target.opened_for;
+  return is_opened(source) ? source.opened_for : -1;
+}
 
 }  // namespace tranship

@@ -117,9 +117,9 @@ bool CopyRunner::cold(const Plan& plan, const CopyOptions& options) const {
   return 2 * std::max(plan.bytes, options.together_bytes) > profile_.cache_bytes;
 }
 
-int CopyRunner::channel_number(const ChannelSpec& channel, int opened_on) const {
+int CopyRunner::channel_number(const ChannelSpec& channel, int carrier) const {
   const bool to_gpu = gpus_ && gpus_->serves(channel);
-  return to_gpu ? gpus_->number_of(channel, opened_on) : channel_numbers_.at(channel.kind);
+  return to_gpu ? gpus_->number_of(channel, carrier) : channel_numbers_.at(channel.kind);
 }
 
 std::vector<double> CopyRunner::waiting_s(int priority) const {
@@ -248,8 +248,9 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
                                        const Array& target, const CopyOptions& options,
                                        Leases leases, const Cargo& cargo) {
   const ChannelSpec& spec = profile_.channels[at(plan->hops[0].channel)];
-  GpuChannel& usual = gpus_->channel(spec);
-  GpuChannel& channel = gpus_->channel(spec, opened_on(target));
+  GpuChannel& channel = gpus_->channel(spec, carrier_of(source, target));
+  // The caller's stream is one of the GPU on which its own array lies.
+  GpuChannel& usual = gpus_->channel(spec, is_opened(source) ? target.device : source.device);
   std::vector<GpuEvent> after;
   for (const Event& given : options.after) {
     for (const Event& event : given.parts()) {
@@ -290,7 +291,7 @@ Result<std::shared_ptr<const GpuWork>> CopyRunner::prepare_work(const Plan& plan
                                                                 const Cargo& cargo) {
   if (plan.bytes == 0 || !one_gpu_hop(plan)) return std::shared_ptr<const GpuWork>();
   const ChannelSpec& spec = profile_.channels[at(plan.hops[0].channel)];
-  GpuChannel& channel = gpus_->channel(spec, opened_on(ends.target));
+  GpuChannel& channel = gpus_->channel(spec, carrier_of(ends.source, ends.target));
   return channel.prepare(request_of(plan, ends.source, ends.target, options, cargo));
 }
 
@@ -464,7 +465,10 @@ Event CopyRunner::start_transfer(const Array& source, const Array& target,
       const ChannelSpec& spec = profile_.channels[at(hop.channel)];
       Descriptor descriptor;
       const bool last = k + 1 == lane.hop_count;
-      descriptor.channel = channel_number(spec, last ? opened_on(target) : -1);
+      const int carrier = k == 0 && last ? carrier_of(source, target)
+                          : last         ? target.opened_for
+                                         : -1;
+      descriptor.channel = channel_number(spec, carrier);
       if (lane.hop_count > 1) descriptor.in_flight_max = threads_needed(*plan, hop, spec);
       const int next = k + 1 < lane.hop_count ? plan->hops[at(lane.first_hop + k + 1)].channel : -1;
       descriptor.streams = next >= 0 && traits_of(profile_.channels[at(next)].kind).gpu;

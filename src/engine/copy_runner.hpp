@@ -121,7 +121,7 @@ class CopyRunner {
 
  private:
   std::vector<double> waiting_s(int priority) const;
-  int channel_number(const ChannelSpec& channel, int opened_on = -1) const;
+  int channel_number(const ChannelSpec& channel, int carrier = -1) const;
   /// Moves what the caller's thread carries within memory.
   static void move(const Cargo& cargo, const Array& source, const Array& target, bool past_caches);
   /// Runs a short copy on the caller's thread; nothing if it must be queued after all.

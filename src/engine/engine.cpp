@@ -202,7 +202,8 @@ Status Engine::resolve(Array& source, Array& target) const {
     return {};
   if (Status status = uses_gpus(); !status) return status;
   if (Status status = resolve(source); !status) return status;
-  return resolve(target);
+  if (Status status = resolve(target); !status) return status;
+  return gpu_side_->open_for_one(source, target);
 }
 
 Status Engine::uses_gpus() const {
@@ -286,6 +287,11 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
     return runner_->copy(source, target, options);
   }
   if (Status status = uses_gpus(); !status) return status.error();
+  if (is_opened(source) || is_opened(target)) {
+    CopyPair ends{source, target};
+    if (Status status = resolve(ends.source, ends.target); !status) return status.error();
+    return runner_->copy(ends.source, ends.target, options);
+  }
   std::optional<Array> from;
   std::optional<Array> to;
   if (!is_resolved(source)) {
@@ -306,7 +312,8 @@ Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOption
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
   const bool resolved = std::all_of(pairs.begin(), pairs.end(), [](const CopyPair& pair) {
-    return is_resolved(pair.source) && is_resolved(pair.target);
+    return is_resolved(pair.source) && is_resolved(pair.target) && !is_opened(pair.source) &&
+           !is_opened(pair.target);
   });
   if (resolved) return tranship::copy_all(*runner_, pairs, options);
   const auto own = this->resolved(pairs);

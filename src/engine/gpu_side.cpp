@@ -154,6 +154,9 @@ Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
     if (!traits_of(spec.kind).gpu && serves(spec)) {
       if (Status status = start_files(spec, driver); !status) return status;
     }
+    if (spec.kind == ChannelKind::gpu_peer) {
+      joined_.emplace_back(devices_[at(spec.source)], devices_[at(spec.target)]);
+    }
     if (!traits_of(spec.kind).gpu || find(spec) != nullptr) continue;
     const int device =
         devices_[at(spec.kind == ChannelKind::gpu_write ? spec.target : spec.source)];
@@ -202,22 +205,22 @@ const GpuSide::Entry* GpuSide::find(ChannelKind kind, int device) const {
   return found == entries_.end() ? nullptr : &*found;
 }
 
-const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel, int opened_on) const {
-  if (channel.kind == ChannelKind::gpu_peer && opened_on >= 0) {
-    if (const Entry* entry = find(channel.kind, opened_on)) return entry;
+const GpuSide::Entry* GpuSide::find(const ChannelSpec& channel, int carrier) const {
+  if (channel.kind == ChannelKind::gpu_peer && carrier >= 0) {
+    if (const Entry* entry = find(channel.kind, carrier)) return entry;
   }
   const bool writes = channel.kind == ChannelKind::gpu_write;
   return find(channel.kind, devices_[at(writes ? channel.target : channel.source)]);
 }
 
-int GpuSide::number_of(const ChannelSpec& channel, int opened_on) const {
+int GpuSide::number_of(const ChannelSpec& channel, int carrier) const {
   if (!traits_of(channel.kind).gpu) {
     for (const FileEntry& entry : file_entries_) {
       if (entry.kind == channel.kind && entry.device == device_at(channel)) return entry.number;
     }
     return -1;
   }
-  const Entry* entry = find(channel, opened_on);
+  const Entry* entry = find(channel, carrier);
   return entry == nullptr ? -1 : entry->number;
 }
 
@@ -226,8 +229,8 @@ int GpuSide::number_of(ChannelKind kind, int device) const {
   return entry == nullptr ? -1 : entry->number;
 }
 
-GpuChannel& GpuSide::channel(const ChannelSpec& channel, int opened_on) const {
-  return *find(channel, opened_on)->channel;
+GpuChannel& GpuSide::channel(const ChannelSpec& channel, int carrier) const {
+  return *find(channel, carrier)->channel;
 }
 
 void GpuSide::wait_for_flights(std::chrono::steady_clock::time_point deadline) const {
@@ -340,7 +343,7 @@ std::string GpuSide::ipc_handle_of(const std::byte* address) const {
   return {reinterpret_cast<const char*>(out.bytes().data()), out.bytes().size()};
 }
 
-Result<GpuSide::Opened> GpuSide::open_ipc_handle(const std::string& text) const {
+Result<std::shared_ptr<IpcMemory>> GpuSide::open_ipc_handle(const std::string& text) const {
   fabric::MessageReader in(std::as_bytes(std::span(text.data(), text.size())));
   const auto pid = in.get<std::int64_t>();
   const auto address = in.get<std::uint64_t>();
@@ -359,14 +362,33 @@ Result<GpuSide::Opened> GpuSide::open_ipc_handle(const std::string& text) const 
   const int device = found == gpus.end() ? 0 : static_cast<int>(found - gpus.begin());
   // A driver opens no IPC handle in the process that wrote it: the memory is there already.
   if (pid == getpid() && !gpus_->emulated()) {
-    return Opened{reinterpret_cast<std::byte*>(address), device, nullptr};
+    return std::make_shared<IpcMemory>(reinterpret_cast<std::byte*>(address), device);
   }
-  auto opened = gpus_->open_ipc_handle(ipc, device);
-  if (!opened) return opened.error();
-  const auto shared = gpus_;
-  return Opened{*opened, device, std::shared_ptr<void>(*opened, [shared](void* data) {
-                  shared->close_ipc_handle(static_cast<std::byte*>(data));
-                })};
+  return IpcMemory::open(gpus_, ipc, device);
+}
+
+Status GpuSide::open_for_one(Array& source, Array& target) const {
+  const bool on_gpus =
+      source.memory_kind == MemoryKind::device && target.memory_kind == MemoryKind::device;
+  if (!on_gpus || !(is_opened(source) || is_opened(target))) return {};
+  const int gpu = is_opened(source) ? target.device : source.device;
+  const std::pair ends{source.device, target.device};
+  const bool joined = ends.first == ends.second ||
+                      (std::find(joined_.begin(), joined_.end(), ends) != joined_.end() &&
+                       find(ChannelKind::gpu_peer, gpu) != nullptr);
+  if (!joined) return {};
+  for (Array* array : {&source, &target}) {
+    if (!is_opened(*array) || array->opened_for == gpu) continue;
+    const auto before = array->liveness->address_for(array->opened_for);
+    const auto address = before ? array->liveness->address_for(gpu) : before;
+    if (address) {
+      array->place.address += *address - *before;
+      array->opened_for = gpu;
+    } else if (is_opened(source) && is_opened(target)) {
+      return address.error();
+    }
+  }
+  return {};
 }
 
 Result<std::shared_ptr<void>> GpuSide::allocate(MemoryKind kind, int device,

@@ -11,6 +11,7 @@
 #include "channels/gpu/gpu_channel.hpp"
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "engine/array.hpp"
+#include "engine/ipc_memory.hpp"
 #include "machine/profile.hpp"
 #include "os/shared_memory.hpp"
 #include "runtime/buffer_pool.hpp"
@@ -44,12 +45,11 @@ class GpuSide {
   /// Whether a channel of the profile has a GPU at one of its ends.
   bool serves(const ChannelSpec& channel) const;
   /// Returns the driver's number of a channel of the profile, or -1 if it has no GPU at its ends.
-  /// An array of another process is open for one GPU, `opened_on` (-1: no such array): a copy from
-  /// another GPU goes by a channel of that one.
-  int number_of(const ChannelSpec& channel, int opened_on = -1) const;
+  /// Copies between two GPUs are carried by the GPU `carrier` (carrier_of(); -1: by the source's).
+  int number_of(const ChannelSpec& channel, int carrier = -1) const;
   /// Whether files reach GPUs without host memory between.
   bool reaches_files() const { return cufile_ != nullptr; }
-  GpuChannel& channel(const ChannelSpec& channel, int opened_on = -1) const;
+  GpuChannel& channel(const ChannelSpec& channel, int carrier = -1) const;
   /// The driver's number of a GPU's channel to or from the host.
   int number_of(ChannelKind kind, int device) const;
 
@@ -86,15 +86,15 @@ class GpuSide {
   /// Returns the encoded IPC handle with which another process of this machine opens an array on a
   /// GPU; empty if its kind of memory cannot be opened elsewhere.
   std::string ipc_handle_of(const std::byte* address) const;
-  struct Opened {
-    std::byte* address = nullptr;
-    int device = -1;
-    std::shared_ptr<void> owner;  ///< closes it
-  };
   /// Opens another process's array for the GPU that it lies on, or for another GPU if this process
   /// does not see that one.
   /// @error what the driver refused
-  Result<Opened> open_ipc_handle(const std::string& ipc) const;
+  Result<std::shared_ptr<IpcMemory>> open_ipc_handle(const std::string& ipc) const;
+  /// Lets one GPU find both ends of a copy between GPUs, of which another process owns at least
+  /// one: the GPU of this process's own array. A GPU that two processes use takes turns between
+  /// them, which costs some 300 us for each turn.
+  /// @error what the driver refused, if two processes own the ends
+  Status open_for_one(Array& source, Array& target) const;
 
   const std::shared_ptr<Gpus>& gpus() const { return gpus_; }
 
@@ -112,7 +112,7 @@ class GpuSide {
   Status start_files(const ChannelSpec& spec, ThreadDriver& driver);
   int device_at(const ChannelSpec& channel) const;
   const Entry* find(ChannelKind kind, int device) const;
-  const Entry* find(const ChannelSpec& channel, int opened_on = -1) const;
+  const Entry* find(const ChannelSpec& channel, int carrier = -1) const;
 
   /// Bounce buffers that no copy uses now.
   struct BounceBuffers {
@@ -128,7 +128,8 @@ class GpuSide {
 
   std::shared_ptr<Gpus> gpus_;
   std::shared_ptr<BounceBuffers> bounces_;
-  std::vector<int> devices_;  ///< by memory of the profile
+  std::vector<int> devices_;                 ///< by memory of the profile
+  std::vector<std::pair<int, int>> joined_;  ///< GPUs, from and to, that a channel joins
   std::vector<Entry> entries_;
   struct FileEntry {
     ChannelKind kind;

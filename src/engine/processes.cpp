@@ -114,6 +114,9 @@ class PeerLiveness : public Liveness {
   }
   bool begin_copy() const override { return array_->link().requester->begin_use(array_->remote()); }
   void end_copy() const override { array_->link().requester->end_use(array_->remote()); }
+  Result<std::byte*> address_for(int) const override {
+    return Error{ErrorCode::unsupported, array_->name() + " does not lie on a GPU"};
+  }
 
  protected:
   std::shared_ptr<fabric::RemoteArray> array_;
@@ -125,14 +128,26 @@ class PeerLiveness : public Liveness {
 class OpenOnGpu final : public PeerLiveness {
  public:
   OpenOnGpu(std::shared_ptr<fabric::RemoteArray> array, std::shared_ptr<void> use,
-            std::shared_ptr<void> opened)
+            std::shared_ptr<IpcMemory> memory)
       : PeerLiveness(std::move(array)),
-        open_(std::make_shared<Open>(Open{std::move(use), std::move(opened)})) {}
+        open_(std::make_shared<Open>(Open{std::move(use), std::move(memory)})) {}
 
   std::shared_ptr<void> hold() const override {
     if (!array_->link().requester->stands(array_->remote())) return nullptr;
     std::lock_guard lock(mutex_);
     return open_;
+  }
+
+  Result<std::byte*> address_for(int gpu) const override {
+    std::shared_ptr<Open> open;
+    {
+      std::lock_guard lock(mutex_);
+      open = open_;
+    }
+    if (open) return open->memory->address_for(gpu);
+    return Error{ErrorCode::not_found,
+                 array_->link().label + " exports \"" + array_->name() + "\" no longer",
+                 "look it up again"};
   }
 
   void close() {
@@ -144,7 +159,7 @@ class OpenOnGpu final : public PeerLiveness {
  private:
   struct Open {
     std::shared_ptr<void> use;
-    std::shared_ptr<void> opened;  ///< goes first
+    std::shared_ptr<IpcMemory> memory;  ///< goes first
   };
   mutable std::mutex mutex_;
   std::shared_ptr<Open> open_;
@@ -418,10 +433,13 @@ void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
   if (!use) return;  // withdrawn: the channel says so in full
   auto opened = engine_.gpu_side_->open_ipc_handle(remote->ipc_handle());
   if (!opened) return;
-  array.place.address = opened->address;
+  const int gpu = (*opened)->gpu();
+  const auto address = (*opened)->address_for(gpu);
+  if (!address) return;
+  array.place.address = *address;
   array.memory_kind = MemoryKind::device;
-  array.device = opened->device;
-  const auto open = std::make_shared<OpenOnGpu>(remote, std::move(use), std::move(opened->owner));
+  array.device = array.opened_for = gpu;
+  const auto open = std::make_shared<OpenOnGpu>(remote, std::move(use), std::move(*opened));
   remote->when_withdrawn([weak = std::weak_ptr(open)] {
     if (const auto still = weak.lock()) still->close();
   });

@@ -68,8 +68,8 @@ struct AddressRange {
   PointerInfo info;
   std::int64_t bytes = 0;
   bool registered = false;                       ///< pinned by pin()
-  bool opened = false;                           ///< opened from an IPC handle
-  std::int64_t users = 1;                        ///< open IPC handles, if `opened`
+  int opened_for = -1;                           ///< GPU for which an IPC handle was opened
+  std::int64_t users = 1;                        ///< open IPC handles, if `opened_for`
   std::shared_ptr<SharedMemory> device_memory;   ///< owner, for device memory
   std::unique_ptr<std::byte, FreeMemory> block;  ///< owner, for pinned memory allocated here
 };
@@ -146,8 +146,8 @@ class EmulatedGpus final : public Gpus {
   mutable std::shared_mutex memory_lock_;
   Ranges ranges_;
   std::vector<std::int64_t> used_bytes_;  // one entry for each GPU
-  /// Address here of each opened IPC handle, by process, inode and descriptor.
-  std::map<std::tuple<std::int32_t, std::uint64_t, std::int32_t>, std::byte*> opened_;
+  /// Address here of each opened IPC handle, by process, inode, descriptor and GPU.
+  std::map<std::tuple<std::int32_t, std::uint64_t, std::int32_t, int>, std::byte*> opened_;
 
   mutable std::mutex work_lock_;
   std::map<const void*, std::shared_ptr<EmulatedStream>> streams_;
@@ -230,7 +230,7 @@ void EmulatedGpus::release(int device, std::byte* address) {
   std::unique_lock held(memory_lock_);
   const auto found = ranges_.find(number_of(address));
   CHECK(found != ranges_.end(), "no allocation of an emulated GPU starts at this address");
-  CHECK(found->second.info.device == device && !found->second.opened,
+  CHECK(found->second.info.device == device && found->second.opened_for < 0,
         "the allocation is not of this emulated GPU");
   used_bytes_[static_cast<std::size_t>(device)] -= found->second.bytes;
   remove(address, MemoryKind::device);
@@ -386,11 +386,12 @@ Status EmulatedGpus::reaches(int device, const char* side, const std::byte* addr
     return Error{ErrorCode::invalid_argument, std::string("a kernel cannot reach the pageable ") +
                                                   side + ": pin it, or copy through pinned memory"};
   }
-  if (!found->second.opened || found->second.info.device == device) return {};
+  const int opened_for = found->second.opened_for;
+  if (opened_for < 0 || opened_for == device) return {};
   return Error{ErrorCode::invalid_argument,
                std::string("a kernel of GPU ") + std::to_string(device) + " cannot reach the " +
                    side + " of another process, which is open for GPU " +
-                   std::to_string(found->second.info.device)};
+                   std::to_string(opened_for)};
 }
 
 Status EmulatedGpus::reaches(int device, const std::byte* source, const std::byte* target) const {
@@ -488,7 +489,7 @@ Result<IpcHandle> EmulatedGpus::ipc_handle(const std::byte* address) const {
   std::shared_lock held(memory_lock_);
   const auto found = find(address);
   if (found == ranges_.end() || found->second.info.kind != MemoryKind::device ||
-      found->second.opened) {
+      found->second.opened_for >= 0) {
     return Error{ErrorCode::invalid_argument,
                  "only memory that this process allocated on a GPU can be offered to others"};
   }
@@ -511,7 +512,7 @@ Result<std::byte*> EmulatedGpus::open_ipc_handle(const IpcHandle& ipc, int devic
   if (ipc.offset_bytes < 0 || ipc.offset_bytes >= handle.bytes) {
     return Error{ErrorCode::invalid_argument, "the IPC handle points outside its allocation"};
   }
-  const std::tuple key{handle.process, handle.inode, handle.descriptor};
+  const std::tuple key{handle.process, handle.inode, handle.descriptor, device};
   std::unique_lock held(memory_lock_);
   if (const auto found = opened_.find(key); found != opened_.end()) {
     ++ranges_.at(number_of(found->second)).users;
@@ -523,7 +524,7 @@ Result<std::byte*> EmulatedGpus::open_ipc_handle(const IpcHandle& ipc, int devic
   const int owner = device_of(ipc.bus);
   range.info = {MemoryKind::device, owner < 0 ? device : owner};
   range.bytes = handle.bytes;
-  range.opened = true;
+  range.opened_for = device;
   range.device_memory = *memory;
   std::byte* base = (*memory)->data();
   add(base, std::move(range));
@@ -534,7 +535,7 @@ Result<std::byte*> EmulatedGpus::open_ipc_handle(const IpcHandle& ipc, int devic
 void EmulatedGpus::close_ipc_handle(std::byte* address) {
   std::unique_lock held(memory_lock_);
   const auto found = find(address);
-  CHECK(found != ranges_.end() && found->second.opened,
+  CHECK(found != ranges_.end() && found->second.opened_for >= 0,
         "no memory of an IPC handle is open at this address");
   AddressRange& range = ranges_.at(found->first);
   if (--range.users > 0) return;

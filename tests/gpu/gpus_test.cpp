@@ -291,6 +291,25 @@ TEST(ipc_handles_open_the_same_memory) {
   EXPECT(*again + 1000 == *opened);  // the handle was opened once
   guest->close_ipc_handle(*again);
   EXPECT(guest->where(*opened).kind == MemoryKind::device);
+
+  // As CUDA has it, each GPU finds the memory at an address of its own, and at no other.
+  auto beside = guest->open_ipc_handle(*ipc, 1);
+  REQUIRE(beside.ok());
+  EXPECT(*beside != *opened);
+  EXPECT((*beside)[0] == std::byte{42});
+  std::byte* own = device_memory(*guest, 0);
+  LoopNest nest;
+  nest.element_bytes = 64;
+  std::vector<gpu::KernelPlan> plans;
+  gpu::plan_kernels(nest, *opened, own, plans);
+  REQUIRE(plans.size() == 1u);
+  EXPECT(guest->launch(stream_on(*guest, 0), plans[0], *opened, own).ok());
+  EXPECT(own[0] == std::byte{42});
+  const auto unreachable = guest->launch(stream_on(*guest, 1), plans[0], *opened, own);
+  REQUIRE(!unreachable.ok());
+  EXPECT(mentions(unreachable.error(), "open for GPU 0"));
+  guest->close_ipc_handle(*beside);
+
   guest->close_ipc_handle(*opened);
   EXPECT(guest->where(*opened).kind == MemoryKind::host);
 
