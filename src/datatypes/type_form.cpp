@@ -19,8 +19,8 @@ namespace {
 /// Types whose runs are counted out have at most so many times as many runs as numbers that state
 /// them: lists of runs are, and boxes of arrays are not.
 constexpr std::int64_t runs_for_each_number = 4;
-/// Runs that is_disjoint() sorts at most.
-constexpr std::int64_t runs_sorted_max = std::int64_t{1} << 22;
+/// Runs that are compared at most, in some 2 s.
+constexpr std::int64_t runs_compared_max = std::int64_t{1} << 26;
 
 /// Returns the greatest common divisor, at little cost if `unit` divides `length`.
 std::int64_t common_unit(std::int64_t unit, std::int64_t length) {
@@ -253,32 +253,75 @@ void sort_by_offset(std::vector<PackedRun>& runs) {
             [](const PackedRun& a, const PackedRun& b) { return a.offset < b.offset; });
 }
 
-/// Whether no two runs share a byte, by one bit for each unit that divides all of them; nothing if
-/// they lie too far apart for that.
-std::optional<bool> distinct_units(const std::vector<PackedRun>& runs) {
-  constexpr std::int64_t bits_each = 256;
-  std::int64_t low = runs[0].offset;
-  std::int64_t end = low;
-  for (const PackedRun& run : runs) {
-    low = std::min(low, run.offset);
-    end = std::max(end, run.offset + run.bytes);
+/// Bytes of memory from the first to the last that the runs of a part have.
+struct Span {
+  std::int64_t low = 0;
+  std::int64_t end = 0;
+};
+
+Span span_of(const TypePart& part) {
+  const LoopNest& nest = part.nest;
+  Span of_nest{nest.source_offset, nest.source_offset};
+  for (int k = 0; k < nest.rank; ++k) {
+    const std::int64_t last = (nest.loops[at(k)].extent - 1) * nest.loops[at(k)].source_stride;
+    (last < 0 ? of_nest.low : of_nest.end) += last;
   }
-  std::int64_t unit = runs[0].bytes;
-  for (const PackedRun& run : runs) {
-    unit = common_unit(common_unit(unit, run.bytes), run.offset - low);
+  Span span{INT64_MAX, INT64_MIN};
+  for (const IndexedEntry& entry : part.entries) {
+    span.low = std::min(span.low, of_nest.low + entry.source_offset);
+    span.end =
+        std::max(span.end, of_nest.end + entry.source_offset + nest.element_bytes * entry.count);
   }
-  const std::int64_t units = (end - low) / unit;
-  if (units > bits_each * static_cast<std::int64_t>(runs.size())) return {};
-  std::vector<bool> taken(static_cast<std::size_t>(units));
-  for (const PackedRun& run : runs) {
-    const auto first = static_cast<std::size_t>((run.offset - low) / unit);
-    const auto last = first + static_cast<std::size_t>(run.bytes / unit);
-    for (std::size_t k = first; k < last; ++k) {
-      if (taken[k]) return false;
-      taken[k] = true;
+  return span;
+}
+
+/// Returns the part without its outer loops whose turns do not reach each other's bytes.
+TypePart one_turn(TypePart part) {
+  LoopNest& nest = part.nest;
+  while (nest.rank > 0) {
+    const std::int64_t stride = std::abs(nest.loops[at(nest.rank - 1)].source_stride);
+    --nest.rank;
+    const Span span = span_of(part);
+    if (stride < span.end - span.low) {
+      ++nest.rank;
+      break;
     }
   }
-  return true;
+  return part;
+}
+
+/// Whether no two runs share a byte, by one bit for each unit that divides all of them; nothing if
+/// they lie too far apart for that.
+std::optional<bool> distinct_units(std::span<const TypePart> parts, std::int64_t runs) {
+  constexpr std::int64_t bits_each = 256;
+  constexpr std::int64_t bits_most = std::int64_t{1} << 33;
+  std::int64_t low = INT64_MAX;
+  std::int64_t end = INT64_MIN;
+  const auto for_each_run = [&](const auto& visit) {
+    for (const TypePart& part : parts) for_each_run_of(part, visit);
+  };
+  for (const TypePart& part : parts) {
+    const Span span = span_of(part);
+    low = std::min(low, span.low);
+    end = std::max(end, span.end);
+  }
+  std::int64_t unit = parts[0].nest.element_bytes;
+  for_each_run([&](const PackedRun& run) {
+    unit = common_unit(common_unit(unit, run.bytes), run.offset - low);
+  });
+  const std::int64_t units = (end - low) / unit;
+  if (units > std::min(bits_each * runs, bits_most)) return {};
+  std::vector<bool> taken(static_cast<std::size_t>(units));
+  bool distinct = true;
+  for_each_run([&](const PackedRun& run) {
+    const auto first = static_cast<std::size_t>((run.offset - low) / unit);
+    const auto last = first + static_cast<std::size_t>(run.bytes / unit);
+    for (std::size_t k = first; distinct && k < last; ++k) {
+      distinct = !taken[k];
+      taken[k] = true;
+    }
+  });
+  return distinct;
 }
 
 /// Returns the runs of a form in the order of memory, shifted by `distance`.
@@ -297,11 +340,16 @@ bool is_disjoint(const TypeForm& form) {
   if (form.parts().empty()) return true;
   const TypePart& first = form.parts()[0];
   if (form.parts().size() == 1 && first.entries.size() == 1 && is_spread(first.nest)) return true;
-  if (form.runs() > runs_sorted_max) return false;
+  std::vector<TypePart> parts = form.parts();
+  if (parts.size() == 1) parts[0] = one_turn(std::move(parts[0]));
+  const std::int64_t count = count_runs(parts);
+  if (count > runs_compared_max) return false;
+  if (const auto distinct = distinct_units(parts, count)) return *distinct;
   std::vector<PackedRun> runs;
-  runs.reserve(static_cast<std::size_t>(form.runs()));
-  append_runs(form, runs);
-  if (const auto distinct = distinct_units(runs)) return *distinct;
+  runs.reserve(static_cast<std::size_t>(count));
+  for (const TypePart& part : parts) {
+    for_each_run_of(part, [&](const PackedRun& run) { runs.push_back(run); });
+  }
   sort_by_offset(runs);
   return std::adjacent_find(runs.begin(), runs.end(), [](const PackedRun& a, const PackedRun& b) {
            return a.offset + a.bytes > b.offset;
@@ -309,7 +357,7 @@ bool is_disjoint(const TypeForm& form) {
 }
 
 bool share_bytes(const TypeForm& first, const TypeForm& second, std::int64_t distance) {
-  if (first.runs() > runs_sorted_max || second.runs() > runs_sorted_max) return true;
+  if (first.runs() > runs_compared_max || second.runs() > runs_compared_max) return true;
   const std::vector<PackedRun> a = sorted_runs(first, 0);
   const std::vector<PackedRun> b = sorted_runs(second, distance);
   std::int64_t end = INT64_MIN;  // of the runs of `a` that begin before the one of `b`

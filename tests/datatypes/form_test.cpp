@@ -113,6 +113,27 @@ TEST(types_of_the_same_bytes_have_one_form_however_they_were_built) {
   EXPECT(shared > 1000);
 }
 
+TEST(long_lists_share_no_bytes_however_often_they_are_repeated) {
+  std::vector<std::int64_t> places(5000);
+  std::iota(places.begin(), places.end(), 0);
+  Random random(7);
+  for (std::size_t k = places.size(); k > 1; --k) {
+    std::swap(places[k - 1],
+              places[static_cast<std::size_t>(random.below(static_cast<std::int64_t>(k)))]);
+  }
+  for (std::int64_t& place : places) place *= 12;
+  const Datatype list =
+      Datatype::hindexed_block(1, places, Datatype::element("f4").value()).value();
+  const std::int64_t extent = list.extent();
+  const std::int64_t often = 20'000;  // 100 million runs
+  EXPECT(Datatype::hvector(often, 1, extent, list).value().disjoint());
+  EXPECT(Datatype::hvector(often, 1, -extent, list).value().disjoint());
+  EXPECT(Datatype::hvector(300, 1, 4, list).value().disjoint() == false);
+  EXPECT(Datatype::hvector(3, 1, 4, list).value().disjoint());   // side by side
+  EXPECT(!Datatype::hvector(4, 1, 4, list).value().disjoint());  // the fourth meets the first
+  EXPECT(!Datatype::hvector(1000, 1, extent - 4, list).value().disjoint());
+}
+
 TEST(members_that_touch_are_one_run_in_any_number_of_records) {
   const std::vector<Datatype> members{Datatype::element("u1").value(),
                                       Datatype::element("i2").value(),
