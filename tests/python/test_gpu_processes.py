@@ -181,3 +181,30 @@ def test_a_gpu_that_this_process_does_not_see(server: Exporter, transport: str) 
         engine.copy(filled(engine, VALUES[::-1].copy(), "device0"), remote).wait(timeout=20)
         assert server.ask("sum device") == str(VALUES.sum(dtype=np.int64))
         assert np.array_equal(content(engine, remote), VALUES[::-1])
+
+
+@pytest.mark.parametrize("here", ["device0", "device1"])
+@pytest.mark.parametrize("there", ["device0", "device1"])
+def test_a_copy_between_two_other_processes(here: str, there: str) -> None:
+    """Of which this process owns neither array: one of its GPUs finds both."""
+    values = np.random.default_rng(6).random((64, 32))
+    with (
+        ts.Engine(emulated_gpus=EMULATED, contact=True) as first,
+        ts.Engine(emulated_gpus=EMULATED, contact=True) as second,
+        ts.Engine(emulated_gpus=EMULATED) as between,
+    ):
+        first.export("source", filled(first, values, here))
+        target = filled(second, np.zeros_like(values), there)
+        second.export("target", target)
+        source = between.connect(first.contact)["source"]
+        remote = between.connect(second.contact)["target"]
+        event = between.copy(source, remote)
+        event.wait(timeout=20)
+        assert str(event.plan) == f"node0/{here} > node0/{there}"
+        assert np.array_equal(content(second, target), values)
+        second.copy(np.zeros_like(values), target).wait(timeout=20)
+        pairs = [(source[:10], remote[:10]), (source[10:], remote[10:])]
+        ready = between.prepare_all(pairs)
+        for _ in range(2):
+            ready.start(stream=1).wait(timeout=20)
+        assert np.array_equal(content(second, target), values)
