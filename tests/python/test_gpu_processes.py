@@ -5,14 +5,16 @@ GPUs are emulated, unless TRANSHIP_TEST_GPUS is "real".
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
 from exporters import Exporter
-from gpu_support import EMULATED, content, filled, two_gpus
+from gpu_support import EMULATED, content, filled, two_gpu_profile, two_gpus
 
 import tranship as ts
 
@@ -183,28 +185,28 @@ def test_a_gpu_that_this_process_does_not_see(server: Exporter, transport: str) 
         assert np.array_equal(content(engine, remote), VALUES[::-1])
 
 
-@pytest.mark.parametrize("here", ["device0", "device1"])
-@pytest.mark.parametrize("there", ["device0", "device1"])
-def test_a_copy_between_two_other_processes(here: str, there: str) -> None:
+def test_a_copy_between_two_other_processes() -> None:
     """Of which this process owns neither array: one of its GPUs finds both."""
     values = np.random.default_rng(6).random((64, 32))
-    with (
-        ts.Engine(emulated_gpus=EMULATED, contact=True) as first,
-        ts.Engine(emulated_gpus=EMULATED, contact=True) as second,
-        ts.Engine(emulated_gpus=EMULATED) as between,
-    ):
-        first.export("source", filled(first, values, here))
-        target = filled(second, np.zeros_like(values), there)
-        second.export("target", target)
-        source = between.connect(first.contact)["source"]
-        remote = between.connect(second.contact)["target"]
-        event = between.copy(source, remote)
-        event.wait(timeout=20)
-        assert str(event.plan) == f"node0/{here} > node0/{there}"
-        assert np.array_equal(content(second, target), values)
-        second.copy(np.zeros_like(values), target).wait(timeout=20)
-        pairs = [(source[:10], remote[:10]), (source[10:], remote[10:])]
-        ready = between.prepare_all(pairs)
-        for _ in range(2):
-            ready.start(stream=1).wait(timeout=20)
-        assert np.array_equal(content(second, target), values)
+    profile = two_gpu_profile() if EMULATED else None
+    with ExitStack() as stack:
+        first, second, between = (
+            stack.enter_context(ts.Engine(emulated_gpus=EMULATED, contact=True, profile=profile))
+            for _ in range(3)
+        )
+        peers = [between.connect(one.contact) for one in (first, second)]
+        for here, there in itertools.product(("device0", "device1"), repeat=2):
+            name = f"{here} {there}"
+            first.export(name, filled(first, values, here))
+            target = filled(second, np.zeros_like(values), there)
+            second.export(name, target)
+            source, remote = (peer[name] for peer in peers)
+            event = between.copy(source, remote)
+            event.wait(timeout=20)
+            assert str(event.plan) == f"node0/{here} > node0/{there}"
+            assert np.array_equal(content(second, target), values)
+            second.copy(np.zeros_like(values), target).wait(timeout=20)
+            ready = between.prepare_all([(source[:10], remote[:10]), (source[10:], remote[10:])])
+            for _ in range(2):
+                ready.start(stream=1).wait(timeout=20)
+            assert np.array_equal(content(second, target), values)
