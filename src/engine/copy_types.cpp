@@ -14,8 +14,10 @@
 namespace tranship {
 namespace {
 
-/// Whether one list can name places of both arrays: another process's are lists of their own.
-bool in_one_memory(const Array& a, const Array& b) { return same_place(a, b) && !a.liveness; }
+/// Whether one list can name places of both arrays: of other processes only those of one export.
+bool in_one_memory(const Array& a, const Array& b) {
+  return same_place(a, b) && a.liveness == b.liveness;
+}
 
 /// Checks that the type lies within the block. @error out_of_range
 Status check_reach(const Datatype& type, const Array& block, const char* side) {

@@ -22,6 +22,8 @@ constexpr std::int64_t engine_run_least = 256 * 1024;
 /// Longest run, in bytes, in GPU memory whose launch takes the caller less time than the driver's
 /// copy does (on an H100's host 3 us in place of 6).
 constexpr std::int64_t kernel_run_most = 256 * 1024;
+/// Smallest mean number of moves of an entry for which a loop costs less than as many pieces.
+constexpr std::int64_t loop_moves_least = 16;
 /// Smallest number of nests for which a table costs less than a launch for each.
 constexpr std::size_t list_least = 3;
 /// Smallest row, in bytes, with which a copy engine is as fast over the link as with long runs.
@@ -67,6 +69,18 @@ bool long_runs(std::span<const LoopNest> nests) {
   return bytes / static_cast<std::int64_t>(nests.size()) >= engine_run_least;
 }
 
+/// Whether the entries are mostly long loops, such as the members of records: a piece for each move
+/// would make a table of more bytes than the elements have.
+bool are_loops(std::span<const IndexedNest> nests) {
+  std::int64_t entries = 0;
+  std::int64_t pieces = 0;
+  for (const IndexedNest& one : nests) {
+    entries += static_cast<std::int64_t>(one.entries.size());
+    pieces += one.moves_touch() ? static_cast<std::int64_t>(one.entries.size()) : one.moves();
+  }
+  return pieces >= loop_moves_least * entries;
+}
+
 /// Returns whether one kernel should carry the nests as a list of pieces.
 bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
   std::int64_t bytes = 0;
@@ -83,7 +97,7 @@ bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
     bytes += moves * one.nest.element_bytes;
   }
   const bool by_engines = way == GpuWay::over_link && bytes >= engine_run_least * commands;
-  return commands > 1 && !by_engines;
+  return commands > 1 && !by_engines && !are_loops(nests);
 }
 
 /// Returns how many moves of an indexed nest go into one piece.

@@ -40,6 +40,8 @@ class GpuWork {
   Status launch(const GpuStream& stream, const std::byte* source, std::byte* target) const;
   /// Returns whether two addresses are aligned as those that the work was planned for.
   bool fits(const std::byte* source, const std::byte* target) const;
+  /// The pieces that a launch looks up in a table; 0: no kernel carries pieces.
+  std::int64_t pieces() const { return pieces_; }
 
  private:
   /// A copy engine's command. Its offsets count from the two addresses of a launch.

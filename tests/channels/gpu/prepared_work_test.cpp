@@ -117,6 +117,38 @@ TEST(prepared_work_moves_the_same_at_every_launch) {
   }
 }
 
+TEST(members_of_records_are_loops_and_scattered_places_pieces) {
+  const Lab lab;
+  IndexedNest member;
+  member.nest.element_bytes = 2;
+  member.source_step = 12;
+  member.target_step = 8;
+  const std::vector<IndexedEntry> records{{0, 0, 3000}, {4, 2, 3000}, {8, 6, 3000}};
+  std::vector<IndexedEntry> places;
+  for (std::int64_t k = 0; k < 3000; ++k) {
+    for (const IndexedEntry& entry : records) {
+      places.push_back({entry.source_offset + 12 * k, entry.target_offset + 8 * k, 1});
+    }
+  }
+  std::vector<std::byte> wanted(static_cast<std::size_t>(memory_bytes));
+  for (const IndexedEntry& place : places) {
+    std::copy_n(lab.memories[0] + place.source_offset, 2, wanted.begin() + place.target_offset);
+  }
+  for (const std::int64_t pieces : {0, 9000}) {
+    member.entries = pieces == 0 ? records : places;
+    Request request = lab.request({}, lab.memories[1]);
+    request.indexed = {&member, 1};
+    std::memset(lab.memories[1], 0, memory_bytes);
+    const auto work = lab.channel->prepare(request);
+    REQUIRE(work.ok());
+    EXPECT_EQ((*work)->pieces(), pieces);
+    auto flight = lab.channel->start(*work, lab.request({}, lab.memories[1]), nullptr, {});
+    REQUIRE(flight.ok());
+    while (!(*flight)->done()) continue;
+    EXPECT(holds(lab.memories[1], wanted));
+  }
+}
+
 TEST(a_flight_keeps_the_table_that_its_kernel_reads) {
   const Lab lab;
   const auto nests = boxes(9);
