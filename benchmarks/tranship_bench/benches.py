@@ -45,7 +45,7 @@ from .gpu_types import gpu_types
 from .halo import halo
 from .harness import Bench, MismatchError, Report, SkippedError
 from .isometry import measured, measured_priorities
-from .mpi_messages import mpi_messages
+from .mpi_messages import gpu_mpi, mpi_messages
 from .peer_death import peer_death
 from .planning import planning
 from .prediction import prediction
@@ -106,6 +106,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "gpu-messages": (
         "DDTBench's messages from a GPU to another process's GPU and back, by several designs",
         gpu_messages,
+    ),
+    "gpu-mpi": (
+        "strided messages between GPUs by MPI with libtranship-mpi.so, and packed by hand",
+        gpu_mpi,
     ),
     "gpu-halo": ("halo exchanges between the GPUs of two processes, by two designs", gpu_halo),
     "gpu-peer": ("a GPU to its neighbour, in the same layout or transposed", gpu.peer),

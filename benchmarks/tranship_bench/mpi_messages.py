@@ -14,15 +14,40 @@ from pathlib import Path
 from tranship import mpi_library
 from tranship.errors import Error
 
+from .gpu import engine_is_emulated, gpu_engine
 from .harness import Bench, SkippedError
 from .mpi_processes import emit_case, two_processes
 
-__all__ = ["mpi_messages"]
+__all__ = ["gpu_mpi", "mpi_messages"]
 
 
 def mpi_messages(bench: Bench) -> None:
     """Measures all cases; reports a line for each way to send each. In small size all messages are
     packed, and nothing is measured before.
+    """
+    launcher, variables = with_library(bench.full)
+    for found in two_processes(bench, launcher, "ping_pong", variables):
+        emit_case(bench, found, "mpi")
+
+
+def gpu_mpi(bench: Bench) -> None:
+    """Measures strided messages between GPUs, sent by MPI with the library."""
+    with gpu_engine(bench) as engine:
+        if engine_is_emulated(engine):
+            raise SkippedError("needs a real GPU: the library does not see Python's emulated ones")
+    launcher, variables = with_library(False)
+    for found in two_processes(bench, launcher, "gpu_ping_pong", variables):
+        emit_case(bench, found, "a copy for each block")
+
+
+def with_library(measured: bool) -> tuple[list[str], dict[str, str]]:
+    """Returns the launcher, and the variables of processes in which the library packs.
+
+    Args:
+        measured: Whether it packs in host memory what was measured to gain, or everything.
+
+    Raises:
+        SkippedError: There is no MPI library.
     """
     beside = Path(sys.executable).with_name("mpicxx")
     given = "MPICXX" in os.environ or not beside.exists()
@@ -31,10 +56,9 @@ def mpi_messages(bench: Bench) -> None:
         library = mpi_library.MpiLibrary(compiler)
         launcher = [os.path.join(os.path.dirname(compiler), "mpiexec")]
         variables = {"LD_PRELOAD": str(library.library()), "TRANSHIP_MPI_PACK": "always"}
-        if bench.full:
+        if measured:
             choices = str(library.choices(launcher))
             variables |= {"TRANSHIP_MPI_PACK": "measured", "TRANSHIP_MPI_CHOICES": choices}
     except Error as error:
         raise SkippedError(str(error)) from None
-    for found in two_processes(bench, launcher, "ping_pong", variables):
-        emit_case(bench, found, "mpi")
+    return launcher, variables
