@@ -24,6 +24,8 @@ constexpr std::int64_t engine_run_least = 256 * 1024;
 constexpr std::int64_t kernel_run_most = 256 * 1024;
 /// Smallest mean number of moves of an entry for which a loop costs less than as many pieces.
 constexpr std::int64_t loop_moves_least = 16;
+/// Smallest number of pieces that take a launch of their own beside loops.
+constexpr std::size_t divided_pieces_least = 256;
 /// Smallest number of nests for which a table costs less than a launch for each.
 constexpr std::size_t list_least = 3;
 /// Smallest row, in bytes, with which a copy engine is as fast over the link as with long runs.
@@ -81,6 +83,21 @@ bool are_loops(std::span<const IndexedNest> nests) {
   return pieces >= loop_moves_least * entries;
 }
 
+/// Divides nests into those whose entries are pieces, and loops. Returns false, with nothing of
+/// use, if there are not both, or so few pieces that one more launch costs more.
+bool divide(std::span<const IndexedNest> nests, std::vector<IndexedNest>& pieces,
+            std::vector<IndexedNest>& loops) {
+  pieces.clear();
+  loops.clear();
+  std::size_t entries = 0;
+  for (const IndexedNest& one : nests) {
+    const bool loop = one.nest.rank > 0 || are_loops({&one, 1});
+    (loop ? loops : pieces).push_back(one);
+    if (!loop) entries += one.entries.size();
+  }
+  return entries >= divided_pieces_least && !loops.empty();
+}
+
 /// Returns whether one kernel should carry the nests as a list of pieces.
 bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
   std::int64_t bytes = 0;
@@ -121,9 +138,10 @@ std::uintptr_t alignment_of(const std::byte* address) {
   return reinterpret_cast<std::uintptr_t>(address) % alignment_bytes;
 }
 
-template <typename Entry>
-std::int64_t size_of(std::size_t count) {
-  return static_cast<std::int64_t>(count * sizeof(Entry));
+/// Bytes that pieces take in a table; what follows them begins at a line of the GPU's cache.
+std::int64_t bytes_of_pieces(std::size_t count) {
+  const std::size_t lines = (count * sizeof(gpu::Piece) + alignment_bytes - 1) / alignment_bytes;
+  return static_cast<std::int64_t>(lines * alignment_bytes);
 }
 
 }  // namespace
@@ -163,9 +181,9 @@ Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::by
   }
   if (pieces_ > 0) {
     const auto* pieces = reinterpret_cast<const gpu::Piece*>(read_table_);
-    return gpus_->launch(stream, pieces, pieces_, source, target);
+    if (Status s = gpus_->launch(stream, pieces, pieces_, source, target); !s) return s;
   }
-  const std::byte* table = read_table_;
+  const std::byte* table = read_table_ + bytes_of_pieces(static_cast<std::size_t>(pieces_));
   for (const gpu::NestList* list : {&lists_.aligned, &lists_.shifted}) {
     if (lists_bytes_ == 0 || list->blocks == 0) continue;
     const gpu::NestTable launched = gpu::table_of(*list, table);
@@ -186,7 +204,15 @@ Status GpuWork::plan(const Request& request, GpuWay way) {
   source_alignment_ = alignment_of(request.source.address);
   target_alignment_ = alignment_of(request.target.address);
   if (request.indexed.empty()) return plan_nests(request.nests, request, way);
-  if (request.nests.empty() && in_pieces(request.indexed, way)) return plan_pieces(request.indexed);
+  if (request.nests.empty()) {
+    if (in_pieces(request.indexed, way)) return plan_pieces(request.indexed);
+    if (way != GpuWay::over_link && divide(request.indexed, as_pieces_, as_loops_)) {
+      if (Status status = plan_pieces(as_pieces_); !status) return status;
+      expanded_.clear();
+      expand(as_loops_, expanded_);
+      return plan_loops(expanded_, request, way);
+    }
+  }
   const Request plain = expanded(request, expanded_);
   return plan_nests(plain.nests, request, way);
 }
@@ -198,6 +224,10 @@ Status GpuWork::plan_nests(std::span<const LoopNest> nests, const Request& reque
     const bool by_engines = way == GpuWay::over_link && long_runs(nests);
     if (!by_engines) return plan_pieces(nests);
   }
+  return plan_loops(nests, request, way);
+}
+
+Status GpuWork::plan_loops(std::span<const LoopNest> nests, const Request& request, GpuWay way) {
   for_kernels_.clear();
   if (way == GpuWay::over_link || nests.size() < list_least) {
     for (const LoopNest& nest : nests) plan_nest(nest, way);
@@ -222,8 +252,9 @@ Status GpuWork::plan_lists(std::span<const LoopNest> nests, const Request& reque
   std::int64_t bytes = 0;
   for (const gpu::NestList* list : lists) bytes += table_bytes(*list);
   if (bytes == 0) return {};
-  if (Status status = reserve_table(bytes); !status) return status;
-  std::byte* at = table_;
+  const std::int64_t begin = bytes_of_pieces(static_cast<std::size_t>(pieces_));
+  if (Status status = reserve_table(begin + bytes, begin); !status) return status;
+  std::byte* at = table_ + begin;
   for (const gpu::NestList* list : lists) {
     write_table(*list, at);
     at += table_bytes(*list);
@@ -233,21 +264,19 @@ Status GpuWork::plan_lists(std::span<const LoopNest> nests, const Request& reque
 }
 
 Status GpuWork::upload(const GpuStream& stream) {
-  const std::int64_t bytes =
-      lists_bytes_ > 0 ? lists_bytes_ : size_of<gpu::Piece>(static_cast<std::size_t>(pieces_));
+  const std::int64_t bytes = bytes_of_pieces(static_cast<std::size_t>(pieces_)) + lists_bytes_;
   if (!reserve_on_gpu(stream.device, bytes)) return {};
   if (Status status = gpus_->copy(stream, table_, on_gpu_, bytes); !status) return status;
   read_table_ = on_gpu_;
   return {};
 }
 
-Status GpuWork::reserve_table(std::int64_t bytes) {
+Status GpuWork::reserve_table(std::int64_t bytes, std::int64_t kept) {
   if (table_bytes_ < bytes) {
-    if (table_ != nullptr) gpus_->release_pinned(table_);
-    table_ = nullptr;
-    table_bytes_ = 0;
     auto table = gpus_->allocate_pinned(bytes);
     if (!table) return table.error();
+    if (kept > 0) std::memcpy(*table, table_, static_cast<std::size_t>(kept));
+    if (table_ != nullptr) gpus_->release_pinned(table_);
     table_ = *table;
     table_bytes_ = bytes;
   }
@@ -300,7 +329,7 @@ void GpuWork::plan_nest(const LoopNest& nest, GpuWay way) {
 }
 
 Status GpuWork::plan_pieces(std::span<const LoopNest> nests) {
-  if (Status status = reserve_table(size_of<gpu::Piece>(nests.size())); !status) return status;
+  if (Status status = reserve_table(bytes_of_pieces(nests.size())); !status) return status;
   auto* pieces = reinterpret_cast<gpu::Piece*>(table_);
   for (std::size_t k = 0; k < nests.size(); ++k) {
     pieces[k] = {nests[k].source_offset, nests[k].target_offset, nests[k].element_bytes};
@@ -315,7 +344,7 @@ Status GpuWork::plan_pieces(std::span<const IndexedNest> nests) {
     most_pieces +=
         static_cast<std::int64_t>(one.entries.size()) + one.moves() / moves_of_piece(one);
   }
-  Status reserved = reserve_table(size_of<gpu::Piece>(static_cast<std::size_t>(most_pieces)));
+  Status reserved = reserve_table(bytes_of_pieces(static_cast<std::size_t>(most_pieces)));
   if (!reserved) return reserved;
   auto* piece = reinterpret_cast<gpu::Piece*>(table_);
   for (const IndexedNest& one : nests) {

@@ -53,6 +53,7 @@ class GpuWork {
 
   Status plan(const Request& request, GpuWay way);
   Status plan_nests(std::span<const LoopNest> nests, const Request& request, GpuWay way);
+  Status plan_loops(std::span<const LoopNest> nests, const Request& request, GpuWay way);
   /// Plans a nest for a copy engine, or keeps it for kernels.
   void plan_nest(const LoopNest& nest, GpuWay way);
   Status plan_pieces(std::span<const LoopNest> nests);
@@ -63,17 +64,20 @@ class GpuWork {
   /// Lets kernels read the table in GPU memory, behind a copy in the stream; in pinned memory, if
   /// the GPU has no room for it.
   Status upload(const GpuStream& stream);
-  Status reserve_table(std::int64_t bytes);
+  /// Makes room for a table of so many bytes, and keeps the first `kept` that are there.
+  Status reserve_table(std::int64_t bytes, std::int64_t kept = 0);
   Status reserve_on_gpu(int device, std::int64_t bytes);
 
   std::shared_ptr<Gpus> gpus_;
   std::vector<LoopNest> for_kernels_;  ///< nests of this request
   std::vector<LoopNest> rest_;
   std::vector<LoopNest> expanded_;  ///< indexed nests that are not carried as pieces
+  std::vector<IndexedNest> as_pieces_;
+  std::vector<IndexedNest> as_loops_;
   /// What the request takes. Members, so that a request allocates nothing.
   std::vector<EngineCopy> engine_copies_;
   std::vector<gpu::KernelPlan> plans_;
-  std::int64_t pieces_ = 0;  ///< number of pieces in the table
+  std::int64_t pieces_ = 0;  ///< number of pieces at the table's begin; the lists follow
   gpu::NestLists lists_;
   std::int64_t lists_bytes_ = 0;  ///< bytes of the lists in the table; 0: none
   std::uintptr_t source_alignment_ = 0;

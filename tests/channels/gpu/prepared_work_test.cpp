@@ -149,6 +149,46 @@ TEST(members_of_records_are_loops_and_scattered_places_pieces) {
   }
 }
 
+TEST(pieces_and_loops_of_one_request_take_launches_of_their_own) {
+  const Lab lab;
+  std::vector<IndexedEntry> places;
+  for (std::int64_t k = 0; k < 500; ++k) places.push_back({40 * (k * 7 % 500), 12 * k, 1});
+  IndexedNest scattered;
+  scattered.nest.element_bytes = 12;
+  scattered.source_step = scattered.target_step = 12;
+  scattered.entries = places;
+  const std::vector<IndexedEntry> once{{0, 0, 1}};
+  const std::vector<LoopNest> nests = boxes(9);
+  std::vector<IndexedNest> all{scattered};
+  for (const LoopNest& nest : nests) {
+    IndexedNest box;
+    box.nest = nest;
+    box.nest.source_offset += 20'000;
+    box.nest.target_offset += 10'000;
+    box.entries = once;
+    all.push_back(box);
+  }
+  std::vector<std::byte> wanted(static_cast<std::size_t>(memory_bytes));
+  const auto from_boxes = expected(nests, lab.memories[0] + 20'000);
+  std::copy(from_boxes.begin(), from_boxes.end() - 10'000, wanted.begin() + 10'000);
+  for (const IndexedEntry& place : places) {
+    std::copy_n(lab.memories[0] + place.source_offset, 12, wanted.begin() + place.target_offset);
+  }
+  Request request = lab.request({}, lab.memories[1]);
+  request.indexed = all;
+  const auto work = lab.channel->prepare(request);
+  REQUIRE(work.ok());
+  EXPECT_EQ((*work)->pieces(), 500);
+  for (int k = 0; k < 2; ++k) {
+    std::memset(lab.memories[1], 0, memory_bytes);
+    auto flight = k == 0 ? lab.channel->start(*work, lab.request({}, lab.memories[1]), nullptr, {})
+                         : lab.channel->start(request, nullptr, {});
+    REQUIRE(flight.ok());
+    while (!(*flight)->done()) continue;
+    EXPECT(holds(lab.memories[1], wanted));
+  }
+}
+
 TEST(a_flight_keeps_the_table_that_its_kernel_reads) {
   const Lab lab;
   const auto nests = boxes(9);
