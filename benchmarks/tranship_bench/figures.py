@@ -10,7 +10,7 @@ from typing import Any
 
 from tranship.errors import Error, NotFound
 
-from . import dataspaces, isometry, remote_gpu_drawings, shape_drawings
+from . import dataspaces, isometry, message_drawings, remote_gpu_drawings, shape_drawings
 from .dataspaces import drawings as dataspaces_drawings
 from .isometry import drawings
 from .tables import Rows, draw_table
@@ -175,6 +175,8 @@ def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> list[Path]
         return [dataspaces_drawings.draw(bench, lines, path)]
     if bench == "remote-gpu":
         return remote_gpu_drawings.draw(machine, lines, folder / path.stem)
+    if bench in message_drawings.BENCHES:
+        return [message_drawings.draw(bench, machine, rows, path)]
     if bench in shape_drawings.BENCHES:
         return [shape_drawings.draw(bench, machine, rows, path)]
     return [draw_table(bench, machine, rows, path)]

@@ -354,6 +354,27 @@ def test_emulated_gpus_are_named_on_every_printed_line(monkeypatch, capsys):
     assert lines and all(line.endswith("emulated GPUs") for line in lines)
 
 
+def test_figures_of_messages_show_the_improvement(tmp_path, monkeypatch):
+    axes = pytest.importorskip("matplotlib.axes")
+    drawn = {}
+    monkeypatch.setattr(
+        axes.Axes, "scatter", lambda self, x, y, label, **how: drawn.update({label[:8]: list(x)})
+    )
+    lines = [
+        result_line(bench="gpu-messages", variant=variant, median_s=seconds)
+        for variant, seconds in {"latency-oriented": 3e-5, "tranship": 1e-5}.items()
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (path,) = figures.draw("gpu-messages", tmp_path / "drawn", results=tmp_path)
+    assert path.stat().st_size > 5000
+    assert drawn == {"Tranship": [pytest.approx(3)]}
+
+
+def test_all_results_of_the_source_tree_are_result_lines():
+    folder = Path(__file__).parents[2] / "benchmarks" / "results"
+    assert len(figures.read_lines(folder)) > 1000
+
+
 def test_figures_refuse_lines_that_were_not_checked(tmp_path):
     pytest.importorskip("matplotlib")
     (tmp_path / "a.jsonl").write_text(json.dumps(result_line(checked=False)) + "\n")
