@@ -49,8 +49,11 @@ Result<PlanQuery> CopyPlanner::query_of(const Array& source, const Array& target
   query.buffer_bytes_max = options.buffer_bytes_max;
   // What lies in one memory gains nothing by leaving it, whatever a noisy profile says; and of two
   // GPUs' arrays another process's is open for the GPU that carries the one hop.
-  query.one_hop = options.stream.has_value() || options.prepared || is_opened(source) ||
-                  is_opened(target) || query.source_memory == query.target_memory;
+  const bool on_gpus =
+      source.memory_kind == MemoryKind::device && target.memory_kind == MemoryKind::device;
+  query.one_hop = options.stream.has_value() || options.prepared ||
+                  query.source_memory == query.target_memory ||
+                  (on_gpus && (is_opened(source) || is_opened(target)));
   query.full_from_bytes = config_.full_plan_bytes;
   query.lanes_max = static_cast<int>(std::clamp<std::int64_t>(config_.lanes, 1, 64));
   // Another process's array is reached from its own GPU alone.
