@@ -254,25 +254,25 @@ void sort_by_offset(std::vector<PackedRun>& runs) {
 }
 
 /// Bytes of memory from the first to the last that the runs of a part have.
-struct Span {
+struct RunRange {
   std::int64_t low = 0;
   std::int64_t end = 0;
 };
 
-Span span_of(const TypePart& part) {
+RunRange range_of(const TypePart& part) {
   const LoopNest& nest = part.nest;
-  Span of_nest{nest.source_offset, nest.source_offset};
+  RunRange of_nest{nest.source_offset, nest.source_offset};
   for (int k = 0; k < nest.rank; ++k) {
     const std::int64_t last = (nest.loops[at(k)].extent - 1) * nest.loops[at(k)].source_stride;
     (last < 0 ? of_nest.low : of_nest.end) += last;
   }
-  Span span{INT64_MAX, INT64_MIN};
+  RunRange range{INT64_MAX, INT64_MIN};
   for (const IndexedEntry& entry : part.entries) {
-    span.low = std::min(span.low, of_nest.low + entry.source_offset);
-    span.end =
-        std::max(span.end, of_nest.end + entry.source_offset + nest.element_bytes * entry.count);
+    range.low = std::min(range.low, of_nest.low + entry.source_offset);
+    range.end =
+        std::max(range.end, of_nest.end + entry.source_offset + nest.element_bytes * entry.count);
   }
-  return span;
+  return range;
 }
 
 /// Returns the part without its outer loops whose turns do not reach each other's bytes.
@@ -281,8 +281,8 @@ TypePart one_turn(TypePart part) {
   while (nest.rank > 0) {
     const std::int64_t stride = std::abs(nest.loops[at(nest.rank - 1)].source_stride);
     --nest.rank;
-    const Span span = span_of(part);
-    if (stride < span.end - span.low) {
+    const RunRange range = range_of(part);
+    if (stride < range.end - range.low) {
       ++nest.rank;
       break;
     }
@@ -301,9 +301,9 @@ std::optional<bool> distinct_units(std::span<const TypePart> parts, std::int64_t
     for (const TypePart& part : parts) for_each_run_of(part, visit);
   };
   for (const TypePart& part : parts) {
-    const Span span = span_of(part);
-    low = std::min(low, span.low);
-    end = std::max(end, span.end);
+    const RunRange range = range_of(part);
+    low = std::min(low, range.low);
+    end = std::max(end, range.end);
   }
   std::int64_t unit = parts[0].nest.element_bytes;
   for_each_run([&](const PackedRun& run) {

@@ -3,9 +3,12 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "base/random.hpp"
 #include "channels/gpu/gpu_channel.hpp"
+#include "data/points.hpp"
 #include "support/test.hpp"
 
 namespace tranship {
@@ -186,6 +189,74 @@ TEST(pieces_and_loops_of_one_request_take_launches_of_their_own) {
     REQUIRE(flight.ok());
     while (!(*flight)->done()) continue;
     EXPECT(holds(lab.memories[1], wanted));
+  }
+}
+
+/// Random indexed nests whose targets lie one behind the other, and their lists.
+struct RandomNests {
+  explicit RandomNests(std::uint64_t seed) {
+    Random random(seed);
+    std::int64_t end = 0;  // of what is written
+    lists.resize(static_cast<std::size_t>(random.between(1, 12)));
+    for (std::vector<IndexedEntry>& list : lists) {
+      IndexedNest one;
+      LoopNest& nest = one.nest;
+      nest.element_bytes = random.between(1, 24);
+      std::int64_t bytes = nest.element_bytes;
+      const bool gaps = random.chance(0.3);
+      const auto rank = static_cast<int>(random.below(3));
+      for (; nest.rank < rank; ++nest.rank) {
+        bytes += gaps ? random.below(5) : 0;
+        const std::int64_t extent = random.between(2, 4);
+        nest.loops[static_cast<std::size_t>(nest.rank)] = {extent, bytes + random.below(9), bytes};
+        bytes *= extent;
+      }
+      one.target_step = bytes + (gaps ? random.below(5) : 0);
+      one.source_step = random.chance(0.3) ? one.target_step : one.target_step + random.below(20);
+      const std::int64_t most = random.chance(0.5) ? 40 : 1;
+      const std::int64_t count = random.chance(0.3) ? random.between(250, 400) : random.below(20);
+      for (std::int64_t k = 0; k < count && end < memory_bytes / 2; ++k) {
+        list.push_back({random.below(memory_bytes / 4), end, random.between(1, most)});
+        end += list.back().count * one.target_step;
+      }
+      one.entries = list;
+      nests.push_back(one);
+    }
+  }
+
+  std::vector<std::vector<IndexedEntry>> lists;
+  std::vector<IndexedNest> nests;
+};
+
+TEST(random_requests_of_pieces_and_loops_move_every_byte) {
+  const Lab lab;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    const RandomNests random(seed);
+    std::vector<LoopNest> plain;
+    expand(random.nests, plain);
+    std::vector<std::byte> wanted(static_cast<std::size_t>(memory_bytes));
+    for (const LoopNest& nest : plain) {
+      each_point(nest, nest.source_offset, nest.target_offset, [&](const Run& run) {
+        REQUIRE(run.source_offset + run.bytes <= memory_bytes);
+        std::copy_n(lab.memories[0] + run.source_offset, run.bytes,
+                    wanted.begin() + run.target_offset);
+      });
+    }
+    Request request = lab.request({}, lab.memories[1]);
+    request.indexed = random.nests;
+    const auto work = lab.channel->prepare(request);
+    REQUIRE(work.ok());
+    for (const bool prepared : {true, false}) {
+      std::memset(lab.memories[1], 0, memory_bytes);
+      auto flight = prepared
+                        ? lab.channel->start(*work, lab.request({}, lab.memories[1]), nullptr, {})
+                        : lab.channel->start(request, nullptr, {});
+      REQUIRE(flight.ok());
+      while (!(*flight)->done()) continue;
+      if (!holds(lab.memories[1], wanted)) {
+        test::record_failure(__FILE__, __LINE__, "seed " + std::to_string(seed));
+      }
+    }
   }
 }
 
