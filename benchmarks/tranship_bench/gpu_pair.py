@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 import sys
 import tempfile
 import time
@@ -52,10 +53,12 @@ class Steps:
         """Waits until the other process has done one more step."""
         self._seen += 1
         end = time.monotonic() + STEP_SECONDS
-        count = 0
         while self._other[0] < self._seen:
-            count += 1
-            if count % 1024 == 0 and time.monotonic() > end:
+            for _ in range(1000):
+                if self._other[0] >= self._seen:
+                    return
+            os.sched_yield()  # the other process may have no core of its own
+            if time.monotonic() > end:
                 raise TimeoutError(f"the other process did no step for {STEP_SECONDS:.0f} s")
 
     def meet(self) -> None:
