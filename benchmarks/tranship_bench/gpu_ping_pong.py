@@ -155,7 +155,7 @@ def measure(mpi: Mpi, engine: Engine, name: str, part: Part) -> None:
 
 
 def main(size: str) -> None:
-    """Measures all cases; in small size the last alone."""
+    """Measures all cases; in small size the last two."""
     mpi = Mpi()
     cases = [(f"12 B of 24 B {n}", every_second(n)) for n in (1_000_000, 100_000, 10_000, 1_000)]
     cases.append(("box 128 of 192", box(128)))

@@ -27,9 +27,9 @@ struct CopyOptions {
   std::int64_t buffer_bytes = 0;
   /// The copy starts when these have ended. The events must stay during the call.
   std::vector<const Event*> after{};
-  /// Whether the copy starts after what is in `stream`. Between memories that one GPU reaches
-  /// (GPUs, pinned) it runs in the stream itself; after any other, wait for the event before you
-  /// use the target.
+  /// Whether the copy starts after what is in `stream`. To or from the memory of a GPU that reaches
+  /// the other end, too (pinned memory, GPUs that reach each other), it runs in the stream itself;
+  /// after any other, wait for the event before you use the target.
   bool has_stream = false;
   void* stream = nullptr;  ///< a cudaStream_t
 };

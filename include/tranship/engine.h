@@ -85,8 +85,9 @@ typedef struct tranship_copy_options {
   tranship_event* const* after; /* the copy starts when these have ended */
   int64_t after_count;
   void* stream;   /* a cudaStream_t, used if has_stream is 1: the copy starts after what is in it */
-  int has_stream; /* between memories that one GPU reaches (GPUs, pinned) the copy runs in the
-                     stream itself; after any other, wait for the event before you use the target */
+  int has_stream; /* to or from the memory of a GPU that reaches the other end, too, the copy runs
+                     in the stream itself; after any other, wait for the event before you use the
+                     target */
 } tranship_copy_options;
 
 /* Starts a copy, and writes the event of its end. Both instances have the same extents and fields;

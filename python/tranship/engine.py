@@ -122,9 +122,10 @@ class Engine(Closing):
                 library (the work in it at the call), or several of these.
             stream: CUDA stream: its number (0 and 1: the legacy default stream, 2: that of the
                 thread), or an object that holds it as ``cuda_stream`` (PyTorch) or ``ptr`` (CuPy).
-                The copy starts after the work in the stream. Between memories that one GPU reaches
-                (GPUs, pinned) it runs in the stream itself, so that later work in it starts after
-                the copy; after any other copy, wait for the event before you use the target.
+                The copy starts after the work in the stream. To or from the memory of a GPU that
+                reaches the other end, too (pinned memory, GPUs that reach each other), it runs in
+                the stream itself, so that later work in it starts after the copy; after any other
+                copy, wait for the event before you use the target.
             planner: How the path is chosen (Isometry, sections 4.2, 4.4 and 6.3).
             buffer_bytes: Most bytes that this copy's buffers between hops may take; 0: no limit of
                 its own.

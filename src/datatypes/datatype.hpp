@@ -92,7 +92,7 @@ class Datatype {
   /// Returns the canonical form of the type's bytes. The first call makes it.
   const TypeForm& form() const;
   /// Whether no two elements share a byte, so that the type may be written to. False also if that
-  /// cannot be shown: for more than 64 million runs that are not loops side by side. The first call
+  /// cannot be shown: for more than 16 million runs that are not loops side by side. The first call
   /// finds out.
   bool disjoint() const;
 

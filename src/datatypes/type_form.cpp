@@ -19,8 +19,10 @@ namespace {
 /// Types whose runs are counted out have at most so many times as many runs as numbers that state
 /// them: lists of runs are, and boxes of arrays are not.
 constexpr std::int64_t runs_for_each_number = 4;
-/// Runs that are compared at most, in some 2 s.
-constexpr std::int64_t runs_compared_max = std::int64_t{1} << 26;
+/// Runs of one type that is_disjoint() compares at most, in some 3 s; once for each type.
+constexpr std::int64_t runs_disjoint_max = std::int64_t{1} << 24;
+/// Runs of each type that share_bytes() sorts at most, for every copy.
+constexpr std::int64_t runs_sorted_max = std::int64_t{1} << 22;
 
 /// Returns the greatest common divisor, at little cost if `unit` divides `length`.
 std::int64_t common_unit(std::int64_t unit, std::int64_t length) {
@@ -340,10 +342,11 @@ bool is_disjoint(const TypeForm& form) {
   if (form.parts().empty()) return true;
   const TypePart& first = form.parts()[0];
   if (form.parts().size() == 1 && first.entries.size() == 1 && is_spread(first.nest)) return true;
-  std::vector<TypePart> parts = form.parts();
-  if (parts.size() == 1) parts[0] = one_turn(std::move(parts[0]));
+  std::vector<TypePart> turn;
+  if (form.parts().size() == 1 && first.nest.rank > 0) turn.push_back(one_turn(first));
+  const std::vector<TypePart>& parts = turn.empty() ? form.parts() : turn;
   const std::int64_t count = count_runs(parts);
-  if (count > runs_compared_max) return false;
+  if (count > runs_disjoint_max) return false;
   if (const auto distinct = distinct_units(parts, count)) return *distinct;
   std::vector<PackedRun> runs;
   runs.reserve(static_cast<std::size_t>(count));
@@ -357,7 +360,7 @@ bool is_disjoint(const TypeForm& form) {
 }
 
 bool share_bytes(const TypeForm& first, const TypeForm& second, std::int64_t distance) {
-  if (first.runs() > runs_compared_max || second.runs() > runs_compared_max) return true;
+  if (first.runs() > runs_sorted_max || second.runs() > runs_sorted_max) return true;
   const std::vector<PackedRun> a = sorted_runs(first, 0);
   const std::vector<PackedRun> b = sorted_runs(second, distance);
   std::int64_t end = INT64_MIN;  // of the runs of `a` that begin before the one of `b`

@@ -178,7 +178,7 @@ Status check_places(const Array& target) {
 }
 
 bool same_place(const Array& a, const Array& b) {
-  return a.memory_kind == b.memory_kind && a.device == b.device &&
+  return a.memory_kind == b.memory_kind && a.device == b.device && a.opened_for == b.opened_for &&
          a.place.attachment == b.place.attachment &&
          (a.liveness == nullptr) == (b.liveness == nullptr);
 }

@@ -16,8 +16,9 @@ struct CopyOptions {
   std::vector<Event> after;  ///< events that must end before the copy starts
   PlannerKind planner = PlannerKind::automatic;
   std::int64_t buffer_bytes_max = 0;  ///< of this transfer; 0: the memories' own limits
-  /// A cudaStream_t: the copy starts after what is in the stream. Between memories that one GPU
-  /// reaches it runs in the stream itself, so that later work of it starts after the copy, too.
+  /// A cudaStream_t: the copy starts after what is in the stream. To or from the memory of a
+  /// GPU that reaches the other end, too, it runs in the stream itself, so that later work of it
+  /// starts after the copy, too.
   std::optional<std::uintptr_t> stream;
   /// Starts of the copy may be put into streams.
   bool prepared = false;

@@ -56,7 +56,7 @@ Result<PlanQuery> CopyPlanner::query_of(const Array& source, const Array& target
                   (on_gpus && (is_opened(source) || is_opened(target)));
   query.full_from_bytes = config_.full_plan_bytes;
   query.lanes_max = static_cast<int>(std::clamp<std::int64_t>(config_.lanes, 1, 64));
-  // Another process's array is reached from its own GPU alone.
+  // Another process's array is open for one GPU, which other lanes do not use.
   if (is_opened(source) || is_opened(target)) query.lanes_max = 1;
   if (query.source_memory < 0 || query.target_memory < 0) {
     const Array& lost = query.source_memory < 0 ? source : target;

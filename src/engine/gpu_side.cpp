@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/at.hpp"
+#include "engine/checks.hpp"
 #include "fabric/messages/protocol.hpp"
 
 namespace tranship {
@@ -385,7 +386,8 @@ Status GpuSide::open_for_one(Array& source, Array& target) const {
       array->place.address += *address - *before;
       array->opened_for = gpu;
     } else if (is_opened(source) && is_opened(target)) {
-      return address.error();
+      Status alive = check_liveness(source.liveness, target.liveness);
+      return alive ? Status(address.error()) : alive;
     }
   }
   return {};

@@ -93,7 +93,7 @@ class GpuSide {
   /// Lets one GPU find both ends of a copy between GPUs, of which another process owns at least
   /// one: the GPU of this process's own array. A GPU that two processes use takes turns between
   /// them, which costs some 300 us for each turn.
-  /// @error what the driver refused, if two processes own the ends
+  /// @error why a process is lost, or what the driver refused, if others own both ends
   Status open_for_one(Array& source, Array& target) const;
 
   const std::shared_ptr<Gpus>& gpus() const { return gpus_; }

@@ -74,6 +74,7 @@ Status check_like(const Array& given, const Array& prepared, const char* side) {
   const View& a = given.view;
   const View& b = prepared.view;
   if (given.memory_kind != prepared.memory_kind || given.device != prepared.device ||
+      given.opened_for != prepared.opened_for ||
       (given.liveness == nullptr) != (prepared.liveness == nullptr)) {
     return differs("memory", memory_of(given), memory_of(prepared));
   }

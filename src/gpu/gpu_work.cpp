@@ -77,6 +77,8 @@ bool are_loops(std::span<const IndexedNest> nests) {
   std::int64_t entries = 0;
   std::int64_t pieces = 0;
   for (const IndexedNest& one : nests) {
+    // No list of nests walks backwards: each entry would be a launch.
+    if (one.target_step < 0 && one.entries.size() > list_least) return false;
     entries += static_cast<std::int64_t>(one.entries.size());
     pieces += one.moves_touch() ? static_cast<std::int64_t>(one.entries.size()) : one.moves();
   }
@@ -114,7 +116,8 @@ bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
     bytes += moves * one.nest.element_bytes;
   }
   const bool by_engines = way == GpuWay::over_link && bytes >= engine_run_least * commands;
-  return commands > 1 && !by_engines && !are_loops(nests);
+  // Over the link an expanded list would be a command of a copy engine for each entry.
+  return commands > 1 && !by_engines && (way == GpuWay::over_link || !are_loops(nests));
 }
 
 /// Returns how many moves of an indexed nest go into one piece.

@@ -406,7 +406,7 @@ Result<Plan> Planner::plan(const PlanQuery& query) const {
     }
   }
   if (ways.empty()) return no_plan(*graph_, task);
-  if (query.planner == PlannerKind::full) ways[0].planner = PlannerKind::full;
+  if (query.planner == PlannerKind::full && !settled) ways[0].planner = PlannerKind::full;
   return make_plan(*graph_, task, costs, ways, *matched, settled ? 1 : query.lanes_max);
 }
 

@@ -210,3 +210,10 @@ def test_a_copy_between_two_other_processes() -> None:
             for _ in range(2):
                 ready.start(stream=1).wait(timeout=20)
             assert np.array_equal(content(second, target), values)
+        first.export("late", filled(first, values, "device0"))
+        second.export("late", filled(second, values, "device1"))
+        source, remote = (peer["late"] for peer in peers)
+        first.close()
+        with pytest.raises(ts.Closed, match="closed its engine"):
+            for _ in range(200):  # Copies succeed until the end of the peer is noticed.
+                between.copy(source, remote).wait(timeout=20)
