@@ -76,10 +76,15 @@ def open_files() -> dict[str, str]:
     return found
 
 
+MPI_SEGMENTS = ("mpich_shm", "vader_segment", "sm_segment")
+"""Begins of the names of MPI libraries' segments: tests of MPI programs run beside others."""
+
+
 def shared_segments() -> set[str]:
-    """Returns the names in /dev/shm."""
+    """Returns the names in /dev/shm, but for those of MPI libraries."""
     folder = Path("/dev/shm")
-    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    return {name for name in names if not name.startswith(MPI_SEGMENTS)}
 
 
 class Slow:
