@@ -8,7 +8,7 @@ prepared copy of the engine, by loops written by hand, and by the MPI library th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -209,6 +209,17 @@ def cases() -> Iterator[tuple[str, Make]]:
         yield f"LAMMPS_atomic {count}", partial(lammps, 3, count, of)
 
 
+def one_of_each(
+    all_cases: Iterable[tuple[str, Make]], *, largest: bool = False
+) -> Iterator[tuple[str, Make]]:
+    """Yields each pattern once: in the smallest size, which comes last, or in the largest."""
+    found: dict[str, tuple[str, Make]] = {}
+    for name, make in all_cases:
+        if not largest or name.split()[0] not in found:
+            found[name.split()[0]] = (name, make)
+    yield from found.values()
+
+
 def mpi_type(mpi: Any, part: Part) -> Any:
     """Returns the elements of a part as an MPI type: a list of blocks, or nested vectors."""
     base = {4: mpi.FLOAT, 8: mpi.DOUBLE, 16: mpi.C_DOUBLE_COMPLEX}[part.array.dtype.itemsize]
@@ -300,10 +311,7 @@ class Message:
 def ddtbench(bench: Bench) -> None:
     """Measures every case of DDTBench; in small size, the smallest of each."""
     mpi = load_mpi(bench)
-    all_cases = list(cases())
-    if not bench.full:
-        smallest = {name.split()[0]: (name, make) for name, make in all_cases}
-        all_cases = list(smallest.values())
+    all_cases = cases() if bench.full else one_of_each(cases())
     with Engine() as engine:
         for name, make in all_cases:
             message = Message(engine, mpi, make())

@@ -14,22 +14,12 @@ import numpy as np
 from tranship.halo import Field, all_directions, nbytes_of
 
 from .gpu import address_of, raw
-from .gpu_pair import Half, open_pair
+from .gpu_pair import LATENCY_ORIENTED, WIRE, Half, open_pair
 from .gpu_shapes import placed
+from .halo_cases import CASES, fields_of_block, inside_of
 from .harness import Array, Bench, spoil
 
 __all__ = ["gpu_halo"]
-
-LATENCY_ORIENTED = "latency-oriented"
-WIRE = "wire alone"
-Case = tuple[tuple[int, ...], int, tuple[int, ...]]
-
-CASES: dict[str, Case] = {
-    "520x350x60, 3 fields, width 2": ((520, 350, 60), 3, (2, 2, 0)),
-    "128x64x64, 3 fields, width 1": ((128, 64, 64), 3, (1, 1, 1)),
-    "128x64x64, 1 field, width 1": ((128, 64, 64), 1, (1, 1, 1)),
-}
-"""Cells of the whole grid, which is cut in its first dimension; fields; widths of ghost cells."""
 
 
 class HaloHalf(Half):
@@ -37,31 +27,25 @@ class HaloHalf(Half):
 
     def load(self, case: list[Any]) -> None:
         cells, count, self.widths = tuple(case[0]), case[1], tuple(case[2])
-        own = (cells[0] // 2, *cells[1:])
-        shape = tuple(n + 2 * w for n, w in zip(own, self.widths, strict=True))
-        begin = (own[0] * self.rank, *[0] * (len(cells) - 1))
-        index = [
-            (np.arange(n) + b - w) % whole
-            for n, b, w, whole in zip(shape, begin, self.widths, cells, strict=True)
-        ]
-        number = np.ravel_multi_index(np.ix_(*index), cells).astype(float)
-        self.wanted = [number + 0.25 * k for k in range(count)]
+        self.wanted = fields_of_block(cells, count, self.widths, 2, self.rank)
         self.cleared = [self.without_ghosts(one) for one in self.wanted]
-        self.arrays = [self.engine.empty(shape, "f8", memory=self.device) for _ in range(count)]
+        self.arrays = [
+            self.engine.empty(one.shape, "f8", memory=self.device) for one in self.wanted
+        ]
         self.fields = [Field(array, self.widths, "field") for array in self.arrays]
         self.spoil()
         # What arrives for each direction, in the latency-oriented design.
         self.arrived: dict[tuple[int, ...], Any] = {}
-        for number_, direction in enumerate(all_directions(self.widths)):
+        for number, direction in enumerate(all_directions(self.widths)):
             size = sum(nbytes_of(field.ghosts(direction)) for field in self.fields)
             self.arrived[direction] = self.engine.empty((size,), "u1", memory=self.device)
-            self.export(f"arrived {number_}", self.arrived[direction])
+            self.export(f"arrived {number}", self.arrived[direction])
         for k, array in enumerate(self.arrays):
             self.export(f"field {k}", array)
 
     def without_ghosts(self, values: Array) -> Array:
         """Returns the field with spoiled ghost cells."""
-        inside = tuple(slice(w, -w if w else None) for w in self.widths)
+        inside = inside_of(self.widths)
         cleared = np.empty_like(values)
         spoil(cleared)
         cleared[inside] = values[inside]

@@ -14,15 +14,13 @@ import numpy as np
 
 from tranship.typed_ends import packed_places
 
-from .ddtbench import cases
+from .ddtbench import cases, one_of_each
 from .gpu import raw, raw_copy
-from .gpu_pair import Half, open_pair
+from .gpu_pair import LATENCY_ORIENTED, WIRE, Half, open_pair
 from .harness import Bench, Bytes, random_bytes, same
 
 __all__ = ["gpu_messages"]
 
-LATENCY_ORIENTED = "latency-oriented"
-WIRE = "wire alone"
 BEGINS_AT = 256
 """Bytes to whose multiples arrays are aligned."""
 
@@ -128,9 +126,7 @@ class MessageHalf(Half):
 
 def gpu_messages(bench: Bench) -> None:
     """Measures every case of DDTBench; in small size, the smallest of each."""
-    names = [name for name, _ in cases()]
-    if not bench.full:
-        names = list({name.split()[0]: name for name in names}.values())
+    names = [name for name, _ in (cases() if bench.full else one_of_each(cases()))]
     with open_pair(bench, "messages", MessageHalf) as pair:
         for name in names:
             pair.load(name)

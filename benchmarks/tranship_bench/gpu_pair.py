@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,12 @@ from .gpu import gpu_engine
 from .harness import Bench, MismatchError
 from .peer import Program, child_environment
 
-__all__ = ["Half", "Pair", "Steps", "open_pair"]
+__all__ = ["LATENCY_ORIENTED", "WIRE", "Half", "Pair", "Steps", "open_pair"]
+
+LATENCY_ORIENTED = "latency-oriented"
+"""Design of Maximal Overlap's comparison: one stream, and a wait for the GPU after each step."""
+
+WIRE = "wire alone"
 
 STEP_SECONDS = 60.0
 """Longest time in which the other process does its next step."""
@@ -67,7 +73,7 @@ class Steps:
         self.follow()
 
 
-class Half:
+class Half(ABC):
     """What one of the two processes does; a kind of work derives from it.
 
     A case is made in two requests: `load` exports what the other process reaches, and `connect`
@@ -94,25 +100,25 @@ class Half:
             self.engine.withdraw(name)
         self.exported = []
 
+    @abstractmethod
     def load(self, case: Any) -> None:
         """Makes the arrays of a case."""
-        raise NotImplementedError
 
+    @abstractmethod
     def connect(self) -> None:
         """Prepares the copies of the case."""
-        raise NotImplementedError
 
+    @abstractmethod
     def ways(self) -> Mapping[str, Callable[[], None]]:
         """Returns the work of one round, by the variant's name; both processes call the same."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spoil(self) -> None:
         """Spoils what a round writes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def right(self) -> bool:
         """Whether what a round writes is right, after both have done one."""
-        raise NotImplementedError
 
     def run(self, variant: str, rounds: int) -> float:
         """Returns the seconds of one round."""

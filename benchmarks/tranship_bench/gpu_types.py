@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from tranship.engine import Engine
 from tranship.typed_ends import packed_places
 from tranship.types import Datatype
 
-from .ddtbench import Part, cases
+from .ddtbench import Part, cases, one_of_each
 from .gpu import Side, engine_is_emulated, find_torch, gpu_engine, raw, raw_copy
 from .gpu_faces import SECTOR_BYTES
 from .gpu_shapes import nothing, ok
@@ -250,16 +250,6 @@ def torch_copies(message: Message, parts: list[Part]) -> Any:
     return timed
 
 
-def patterns(largest: bool) -> Iterator[tuple[str, list[Part]]]:
-    """Yields DDTBench's patterns, each in its largest or its smallest size."""
-    found = {}
-    for name, make in cases():
-        if not largest or name.split()[0] not in found:
-            found[name.split()[0]] = (name, make)
-    for name, make in found.values():
-        yield name, make()
-
-
 def at_once(bench: Bench, room: Room) -> None:
     """Measures 64 messages of 64 KiB of mixed types, at once and one after another."""
     kinds = [
@@ -322,7 +312,8 @@ def gpu_types(bench: Bench) -> None:
     with gpu_engine(bench) as engine:
         torch = None if engine_is_emulated(engine) else find_torch()
         room = Room(engine, span_max + bytes_max, torch)
-        for name, parts in patterns(bench.full):
+        for name, make in one_of_each(cases(), largest=bench.full):
+            parts = make()
             message = Message(room, repeated([part.type for part in parts], bytes_max, span_max))
             measure(bench, name, message, torch_copies(message, parts))
         at_once(bench, room)

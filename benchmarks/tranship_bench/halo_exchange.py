@@ -17,6 +17,7 @@ from mpi4py import MPI
 from tranship.engine import Engine
 from tranship.halo import Field, all_directions
 
+from .halo_cases import CASES, fields_of_block, inside_of
 from .harness import Array
 from .mpi_samples import print_samples
 
@@ -26,13 +27,6 @@ PERIODIC = (True, True, True)
 Exchange = Callable[[], None]
 Direction = tuple[int, ...]
 
-CASES = {
-    "520x350x60, 3 fields, width 2": ((520, 350, 60), 3, (2, 2, 0)),
-    "128x64x64, 3 fields, width 1": ((128, 64, 64), 3, (1, 1, 1)),
-    "128x64x64, 1 field, width 1": ((128, 64, 64), 1, (1, 1, 1)),
-}
-"""Cells of the whole grid, which is cut in its first dimension; fields; widths of ghost cells."""
-
 
 class Block:
     """The fields of this process's half of a grid, and its neighbours in a ring."""
@@ -41,21 +35,13 @@ class Block:
         self.cells = cells
         self.widths = widths
         self.comm = MPI.COMM_WORLD.Create_cart([MPI.COMM_WORLD.size, 1, 1], PERIODIC)
-        own = (cells[0] // self.comm.size, *cells[1:])
-        shape = tuple(n + 2 * w for n, w in zip(own, widths, strict=True))
-        begin = (own[0] * self.comm.rank, 0, 0)
-        index = [
-            (np.arange(n) + b - w) % whole
-            for n, b, w, whole in zip(shape, begin, widths, cells, strict=True)
-        ]
-        number = np.ravel_multi_index(np.ix_(*index), cells).astype(float)
-        self.wanted = [number + 0.25 * k for k in range(fields)]
+        self.wanted = fields_of_block(cells, fields, widths, self.comm.size, self.comm.rank)
         self.arrays = [array.copy() for array in self.wanted]
         self.fields = [Field(array, widths, "field") for array in self.arrays]
 
     def clear(self) -> None:
         """Clears the ghost cells."""
-        inside = tuple(slice(w, -w if w else None) for w in self.widths)
+        inside = inside_of(self.widths)
         for array in self.arrays:
             kept = array[inside].copy()
             array[...] = -1

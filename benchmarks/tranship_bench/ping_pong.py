@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from mpi4py import MPI
 
-from .ddtbench import Part, cases, four, mpi_type, sub_box
+from .ddtbench import Part, cases, four, mpi_type, one_of_each, sub_box
 from .harness import same
 from .mpi import Mpi
 from .mpi_samples import print_samples
@@ -147,11 +147,7 @@ def measure(mpi: Mpi, case_name: str, parts: list[Part]) -> None:
 def main(size: str) -> None:
     """Measures all cases; in small size the smallest of each."""
     mpi = Mpi()
-    all_cases = list(more_cases())
-    if size == "small":
-        smallest = {name.split()[0]: (name, make) for name, make in all_cases}
-        all_cases = list(smallest.values())
-    for name, make in all_cases:
+    for name, make in one_of_each(more_cases()) if size == "small" else more_cases():
         measure(mpi, name, make())
 
 
