@@ -4,7 +4,7 @@
 // group_boxes=N, shifted_run_bytes=N, shifted_rows=N, band_nests=N.
 // Build:
 //   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc benchmarks/gpu/kernels.cu
-//     src/gpu/kernels/*.cu src/gpu/kernels/*.cpp src/base/error.cpp -o kernels
+//     src/gpu/kernels/*.cu src/gpu/kernels/*.cpp src/base/error.cpp src/data/indexed_nest.cpp -o kernels
 #include <cuda_runtime.h>
 
 #include <algorithm>

@@ -210,6 +210,8 @@ class CudaGpus final : public Gpus {
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::PlaceLaunch& places, const std::byte* source,
+                std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::NestTable& table, const std::byte* source,
                 std::byte* target) override;
 
@@ -565,6 +567,13 @@ Status CudaGpus::launch(const GpuStream& stream, const gpu::NestTable& table,
                         const std::byte* source, std::byte* target) {
   return run("a kernel's launch", stream.device, [&] {
     return static_cast<cudaError_t>(gpu::launch_list(table, source, target, stream.handle));
+  });
+}
+
+Status CudaGpus::launch(const GpuStream& stream, const gpu::PlaceLaunch& places,
+                        const std::byte* source, std::byte* target) {
+  return run("a kernel's launch", stream.device, [&] {
+    return static_cast<cudaError_t>(gpu::launch_places(places, source, target, stream.handle));
   });
 }
 

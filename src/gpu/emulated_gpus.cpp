@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -118,6 +120,8 @@ class EmulatedGpus final : public Gpus {
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::PlaceLaunch& places, const std::byte* source,
+                std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::NestTable& table, const std::byte* source,
                 std::byte* target) override;
 
@@ -482,6 +486,27 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::NestTable& table
   }
   std::lock_guard running((*lane)->lock);
   gpu::run_list_on_host(table, source, target);
+  return {};
+}
+
+Status EmulatedGpus::launch(const GpuStream& stream, const gpu::PlaceLaunch& places,
+                            const std::byte* source, std::byte* target) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  const bool looks_up = std::any_of(
+      places.lists, places.lists + places.count,
+      [](const auto& list) { return list.source.table >= 0 || list.target.table >= 0; });
+  CHECK(!looks_up || where(places.places).kind != MemoryKind::host,
+        "a kernel reads its places from memory that the GPU reaches");
+  for (const gpu::PlaceList& list :
+       std::span(places.lists, static_cast<std::size_t>(places.count))) {
+    if (auto status =
+            reaches(stream.device, source + list.source.offset, target + list.target.offset);
+        !status)
+      return status;
+  }
+  std::lock_guard running((*lane)->lock);
+  gpu::run_places_on_host(places, source, target);
   return {};
 }
 

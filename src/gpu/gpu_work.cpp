@@ -19,6 +19,7 @@ constexpr std::int64_t piece_bytes_most = 64 * 1024;
 /// Smallest mean run, in bytes, for which a copy engine's command costs less than a kernel loses
 /// over the link.
 constexpr std::int64_t engine_run_least = 256 * 1024;
+constexpr std::size_t uploaded_places_least = 2048;  ///< the same of places
 /// Longest run, in bytes, in GPU memory whose launch takes the caller less time than the driver's
 /// copy does (on an H100's host 3 us in place of 6).
 constexpr std::int64_t kernel_run_most = 256 * 1024;
@@ -157,8 +158,7 @@ GpuWork::~GpuWork() {
 Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay way) {
   if (Status status = plan(request, way); !status) return status;
   // What stands in a copy engine is not overtaken.
-  const bool read_often = lists_bytes_ > 0 || pieces_ >= uploaded_pieces_least;
-  if (read_often && way != GpuWay::past_engines) {
+  if (reads_often() && way != GpuWay::past_engines) {
     if (Status status = upload(stream); !status) return status;
   }
   return launch(stream, request.source.address, request.target.address);
@@ -166,7 +166,8 @@ Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay 
 
 Status GpuWork::prepare(const GpuStream& stream, const Request& request, GpuWay way) {
   if (Status status = plan(request, way); !status) return status;
-  return lists_bytes_ > 0 || pieces_ > 0 ? upload(stream) : Status{};
+  const bool has_table = lists_bytes_ > 0 || pieces_ > 0 || !places_.places.empty();
+  return has_table ? upload(stream) : Status{};
 }
 
 bool GpuWork::fits(const std::byte* source, const std::byte* target) const {
@@ -193,8 +194,20 @@ Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::by
     if (Status s = gpus_->launch(stream, launched, source, target); !s) return s;
     table += table_bytes(*list);
   }
+  if (Status s = launch_places(stream, source, target); !s) return s;
   for (const gpu::KernelPlan& kernel : plans_) {
     if (Status s = gpus_->launch(stream, kernel, source, target); !s) return s;
+  }
+  return {};
+}
+
+Status GpuWork::launch_places(const GpuStream& stream, const std::byte* source,
+                              std::byte* target) const {
+  if (places_.lists.empty()) return {};
+  const std::byte* table = read_table_ + bytes_before_places();
+  for (std::size_t first = 0; first < places_.lists.size(); first += gpu::place_lists_max) {
+    const gpu::PlaceLaunch launched = gpu::launch_of(places_, first, table);
+    if (Status s = gpus_->launch(stream, launched, source, target); !s) return s;
   }
   return {};
 }
@@ -204,8 +217,37 @@ Status GpuWork::plan(const Request& request, GpuWay way) {
   plans_.clear();
   pieces_ = 0;
   lists_bytes_ = 0;
+  places_.lists.clear();
+  places_.places.clear();
   source_alignment_ = alignment_of(request.source.address);
   target_alignment_ = alignment_of(request.target.address);
+  Request rest = request;
+  rest.indexed = plan_places(request);
+  if (Status status = plan_rest(rest, way); !status) return status;
+  return write_places();
+}
+
+std::span<const IndexedNest> GpuWork::plan_places(const Request& request) {
+  not_places_.clear();
+  for (const IndexedNest& one : request.indexed) {
+    const bool planned =
+        gpu::plan_places(one, request.source.address, request.target.address, places_);
+    if (!planned) not_places_.push_back(one);
+  }
+  return not_places_;
+}
+
+Status GpuWork::write_places() {
+  const auto bytes = static_cast<std::int64_t>(places_.places.size() * sizeof(std::uint32_t));
+  if (bytes == 0) return {};
+  const std::int64_t begin = bytes_before_places();
+  if (Status status = reserve_table(begin + bytes, begin); !status) return status;
+  std::memcpy(table_ + begin, places_.places.data(), static_cast<std::size_t>(bytes));
+  return {};
+}
+
+Status GpuWork::plan_rest(const Request& request, GpuWay way) {
+  if (request.indexed.empty() && request.nests.empty()) return {};
   if (request.indexed.empty()) return plan_nests(request.nests, request, way);
   if (request.nests.empty()) {
     if (in_pieces(request.indexed, way)) return plan_pieces(request.indexed);
@@ -266,8 +308,21 @@ Status GpuWork::plan_lists(std::span<const LoopNest> nests, const Request& reque
   return {};
 }
 
+std::int64_t GpuWork::bytes_before_places() const {
+  return bytes_of_pieces(static_cast<std::size_t>(pieces_)) + lists_bytes_;
+}
+
+bool GpuWork::reads_often() const {
+  if (lists_bytes_ > 0 || pieces_ >= uploaded_pieces_least) return true;
+  if (places_.places.size() >= uploaded_places_least) return true;
+  return std::any_of(places_.lists.begin(), places_.lists.end(),
+                     [](const gpu::PlaceList& list) { return list.rank > 0; });
+}
+
 Status GpuWork::upload(const GpuStream& stream) {
-  const std::int64_t bytes = bytes_of_pieces(static_cast<std::size_t>(pieces_)) + lists_bytes_;
+  const std::int64_t bytes =
+      bytes_before_places() +
+      static_cast<std::int64_t>(places_.places.size() * sizeof(std::uint32_t));
   if (!reserve_on_gpu(stream.device, bytes)) return {};
   if (Status status = gpus_->copy(stream, table_, on_gpu_, bytes); !status) return status;
   read_table_ = on_gpu_;

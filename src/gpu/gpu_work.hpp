@@ -42,6 +42,8 @@ class GpuWork {
   bool fits(const std::byte* source, const std::byte* target) const;
   /// The pieces that a launch looks up in a table; 0: no kernel carries pieces.
   std::int64_t pieces() const { return pieces_; }
+  /// The places that a launch looks up in a table.
+  std::int64_t places() const { return static_cast<std::int64_t>(places_.places.size()); }
 
  private:
   /// A copy engine's command. Its offsets count from the two addresses of a launch.
@@ -52,6 +54,12 @@ class GpuWork {
   };
 
   Status plan(const Request& request, GpuWay way);
+  /// Plans the indexed nests of short runs as lists of places; returns the others.
+  std::span<const IndexedNest> plan_places(const Request& request);
+  /// Plans what is left of a request.
+  Status plan_rest(const Request& request, GpuWay way);
+  /// Writes the places' table behind the others.
+  Status write_places();
   Status plan_nests(std::span<const LoopNest> nests, const Request& request, GpuWay way);
   Status plan_loops(std::span<const LoopNest> nests, const Request& request, GpuWay way);
   /// Plans a nest for a copy engine, or keeps it for kernels.
@@ -61,6 +69,11 @@ class GpuWork {
   Status plan_pieces(std::span<const IndexedNest> nests);
   /// Plans the nests that lists can carry, as at most two launches; leaves the others in `rest_`.
   Status plan_lists(std::span<const LoopNest> nests, const Request& request);
+  /// Bytes of the tables of pieces and of nests, behind which the places' begins.
+  std::int64_t bytes_before_places() const;
+  Status launch_places(const GpuStream& stream, const std::byte* source, std::byte* target) const;
+  /// Whether so many reads of the table are to come that it is copied to the GPU first.
+  bool reads_often() const;
   /// Lets kernels read the table in GPU memory, behind a copy in the stream; in pinned memory, if
   /// the GPU has no room for it.
   Status upload(const GpuStream& stream);
@@ -72,14 +85,16 @@ class GpuWork {
   std::vector<LoopNest> for_kernels_;  ///< nests of this request
   std::vector<LoopNest> rest_;
   std::vector<LoopNest> expanded_;  ///< indexed nests that are not carried as pieces
+  std::vector<IndexedNest> not_places_;
   std::vector<IndexedNest> as_pieces_;
   std::vector<IndexedNest> as_loops_;
   /// What the request takes. Members, so that a request allocates nothing.
   std::vector<EngineCopy> engine_copies_;
   std::vector<gpu::KernelPlan> plans_;
-  std::int64_t pieces_ = 0;  ///< number of pieces at the table's begin; the lists follow
+  std::int64_t pieces_ = 0;  ///< number of pieces at the table's begin; lists and places follow
   gpu::NestLists lists_;
   std::int64_t lists_bytes_ = 0;  ///< bytes of the lists in the table; 0: none
+  gpu::PlaceLists places_;
   std::uintptr_t source_alignment_ = 0;
   std::uintptr_t target_alignment_ = 0;
   const std::byte* read_table_ = nullptr;  ///< where kernels read the table

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
+#include "gpu/kernels/place_list.hpp"
 #include "machine/memory_kind.hpp"
 
 namespace tranship {
@@ -114,6 +115,10 @@ class Gpus {
   /// Launches a kernel for a list of pieces. `pieces` lies in pinned memory and stays valid until
   /// the kernel has ended.
   virtual Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+                        const std::byte* source, std::byte* target) = 0;
+  /// Launches a kernel for lists of places. Their table lies in memory that the GPU can read, and
+  /// stays valid until the kernel has ended.
+  virtual Status launch(const GpuStream& stream, const gpu::PlaceLaunch& places,
                         const std::byte* source, std::byte* target) = 0;
   /// Launches a kernel for a list of nests. The table lies in memory that the GPU can read, and
   /// stays valid until the kernel has ended.

@@ -6,6 +6,7 @@
 
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
+#include "gpu/kernels/place_list.hpp"
 
 namespace tranship::gpu {
 
@@ -21,11 +22,17 @@ int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* sour
 /// kernel has ended.
 int launch_list(const NestTable& table, const std::byte* source, std::byte* target, void* stream);
 
+/// Launches a kernel for lists of places. The GPU must be able to read the table until the kernel
+/// has ended.
+int launch_places(const PlaceLaunch& places, const std::byte* source, std::byte* target,
+                  void* stream);
+
 /// Makes the same accesses in the same order of blocks in host memory, for tests and for emulated
 /// GPUs.
 void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target);
 void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
                         std::byte* target);
 void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target);
+void run_places_on_host(const PlaceLaunch& places, const std::byte* source, std::byte* target);
 
 }  // namespace tranship::gpu

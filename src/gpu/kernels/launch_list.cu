@@ -1,8 +1,9 @@
-// Kernels for lists of nests.
+// Kernels for lists of nests and of places.
 #include <cuda_runtime.h>
 
 #include "gpu/kernels/launch.hpp"
 #include "gpu/kernels/nest_list_body.hpp"
+#include "gpu/kernels/place_list_body.hpp"
 #include "gpu/kernels/select_kernel.hpp"
 
 namespace tranship::gpu {
@@ -29,6 +30,12 @@ __global__ void __launch_bounds__(kernel_threads)
   move_rows<element_bytes, shifted>(plan, place, rows, source, threadIdx.x);
 }
 
+__global__ void __launch_bounds__(kernel_threads)
+    places_kernel(const __grid_constant__ PlaceLaunch places, const std::byte* source,
+                  std::byte* target) {
+  move_places(places, blockIdx.x, threadIdx.x, source, target);
+}
+
 /// Launches the kernel that select_list() selects.
 struct Launch {
   const NestTable& table;
@@ -49,6 +56,14 @@ struct Launch {
 int launch_list(const NestTable& table, const std::byte* source, std::byte* target, void* stream) {
   if (table.blocks == 0) return cudaSuccess;
   return select_list(table, Launch{table, source, target, static_cast<cudaStream_t>(stream)});
+}
+
+int launch_places(const PlaceLaunch& places, const std::byte* source, std::byte* target,
+                  void* stream) {
+  if (places.blocks == 0) return cudaSuccess;
+  places_kernel<<<places.blocks, kernel_threads, 0, static_cast<cudaStream_t>(stream)>>>(
+      places, source, target);
+  return cudaGetLastError();
 }
 
 }  // namespace tranship::gpu

@@ -7,6 +7,7 @@
 #include "gpu/kernels/launch.hpp"
 #include "gpu/kernels/nest_list_body.hpp"
 #include "gpu/kernels/pieces_body.hpp"
+#include "gpu/kernels/place_list_body.hpp"
 #include "gpu/kernels/records_body.hpp"
 #include "gpu/kernels/select_kernel.hpp"
 #include "gpu/kernels/table_tile_body.hpp"
@@ -187,6 +188,14 @@ void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* tar
 void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target) {
   const int result = select_list(table, HostList{table, source, target});
   CHECK(result == 0, "a kernel failed on the host");
+}
+
+void run_places_on_host(const PlaceLaunch& places, const std::byte* source, std::byte* target) {
+  for (std::uint32_t block = 0; block < places.blocks; ++block) {
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      move_places(places, block, thread, source, target);
+    }
+  }
 }
 
 void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,

@@ -14,7 +14,7 @@
 namespace tranship {
 namespace {
 
-constexpr std::int64_t memory_bytes = 1 << 16;
+constexpr std::int64_t memory_bytes = 1 << 17;
 
 /// A channel on an emulated GPU, and memory there, which the host reads as well.
 struct Lab {
@@ -120,7 +120,7 @@ TEST(prepared_work_moves_the_same_at_every_launch) {
   }
 }
 
-TEST(members_of_records_are_loops_and_scattered_places_pieces) {
+TEST(members_of_records_are_loops_and_scattered_ones_places) {
   const Lab lab;
   IndexedNest member;
   member.nest.element_bytes = 2;
@@ -137,14 +137,15 @@ TEST(members_of_records_are_loops_and_scattered_places_pieces) {
   for (const IndexedEntry& place : places) {
     std::copy_n(lab.memories[0] + place.source_offset, 2, wanted.begin() + place.target_offset);
   }
-  for (const std::int64_t pieces : {0, 9000}) {
-    member.entries = pieces == 0 ? records : places;
+  for (const std::int64_t looked_up : {0, 9000}) {
+    member.entries = looked_up == 0 ? records : places;
     Request request = lab.request({}, lab.memories[1]);
     request.indexed = {&member, 1};
     std::memset(lab.memories[1], 0, memory_bytes);
     const auto work = lab.channel->prepare(request);
     REQUIRE(work.ok());
-    EXPECT_EQ((*work)->pieces(), pieces);
+    EXPECT_EQ((*work)->pieces(), 0);
+    EXPECT_EQ((*work)->places(), looked_up);
     auto flight = lab.channel->start(*work, lab.request({}, lab.memories[1]), nullptr, {});
     REQUIRE(flight.ok());
     while (!(*flight)->done()) continue;
@@ -152,13 +153,14 @@ TEST(members_of_records_are_loops_and_scattered_places_pieces) {
   }
 }
 
-TEST(pieces_and_loops_of_one_request_take_launches_of_their_own) {
-  const Lab lab;
+/// Moves a list of 500 scattered runs and nine boxes by one request; returns its work.
+std::shared_ptr<const GpuWork> move_runs_and_boxes(const Lab& lab, std::int64_t run_bytes) {
+  constexpr std::int64_t behind_runs = 70'000;
   std::vector<IndexedEntry> places;
-  for (std::int64_t k = 0; k < 500; ++k) places.push_back({40 * (k * 7 % 500), 12 * k, 1});
+  for (std::int64_t k = 0; k < 500; ++k) places.push_back({40 * (k * 7 % 500), run_bytes * k, 1});
   IndexedNest scattered;
-  scattered.nest.element_bytes = 12;
-  scattered.source_step = scattered.target_step = 12;
+  scattered.nest.element_bytes = run_bytes;
+  scattered.source_step = scattered.target_step = run_bytes;
   scattered.entries = places;
   const std::vector<IndexedEntry> once{{0, 0, 1}};
   const std::vector<LoopNest> nests = boxes(9);
@@ -167,21 +169,21 @@ TEST(pieces_and_loops_of_one_request_take_launches_of_their_own) {
     IndexedNest box;
     box.nest = nest;
     box.nest.source_offset += 20'000;
-    box.nest.target_offset += 10'000;
+    box.nest.target_offset += behind_runs;
     box.entries = once;
     all.push_back(box);
   }
   std::vector<std::byte> wanted(static_cast<std::size_t>(memory_bytes));
   const auto from_boxes = expected(nests, lab.memories[0] + 20'000);
-  std::copy(from_boxes.begin(), from_boxes.end() - 10'000, wanted.begin() + 10'000);
+  std::copy(from_boxes.begin(), from_boxes.end() - behind_runs, wanted.begin() + behind_runs);
   for (const IndexedEntry& place : places) {
-    std::copy_n(lab.memories[0] + place.source_offset, 12, wanted.begin() + place.target_offset);
+    std::copy_n(lab.memories[0] + place.source_offset, run_bytes,
+                wanted.begin() + place.target_offset);
   }
   Request request = lab.request({}, lab.memories[1]);
   request.indexed = all;
-  const auto work = lab.channel->prepare(request);
+  auto work = lab.channel->prepare(request);
   REQUIRE(work.ok());
-  EXPECT_EQ((*work)->pieces(), 500);
   for (int k = 0; k < 2; ++k) {
     std::memset(lab.memories[1], 0, memory_bytes);
     auto flight = k == 0 ? lab.channel->start(*work, lab.request({}, lab.memories[1]), nullptr, {})
@@ -190,6 +192,17 @@ TEST(pieces_and_loops_of_one_request_take_launches_of_their_own) {
     while (!(*flight)->done()) continue;
     EXPECT(holds(lab.memories[1], wanted));
   }
+  return *work;
+}
+
+TEST(runs_and_loops_of_one_request_take_launches_of_their_own) {
+  const Lab lab;
+  const auto of_pieces = move_runs_and_boxes(lab, 132);
+  EXPECT_EQ(of_pieces->pieces(), 500);
+  EXPECT_EQ(of_pieces->places(), 0);
+  const auto of_places = move_runs_and_boxes(lab, 12);
+  EXPECT_EQ(of_places->pieces(), 0);
+  EXPECT_EQ(of_places->places(), 500);
 }
 
 /// Random indexed nests whose targets lie one behind the other, and their lists.
