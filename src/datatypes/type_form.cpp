@@ -277,19 +277,38 @@ RunRange range_of(const TypePart& part) {
   return range;
 }
 
-/// Returns the part without its outer loops whose turns do not reach each other's bytes.
-TypePart one_turn(TypePart part) {
-  LoopNest& nest = part.nest;
-  while (nest.rank > 0) {
-    const std::int64_t stride = std::abs(nest.loops[at(nest.rank - 1)].source_stride);
-    --nest.rank;
+RunRange range_of(std::span<const TypePart> parts) {
+  RunRange all{INT64_MAX, INT64_MIN};
+  for (const TypePart& part : parts) {
     const RunRange range = range_of(part);
-    if (stride < range.end - range.low) {
-      ++nest.rank;
-      break;
-    }
+    all.low = std::min(all.low, range.low);
+    all.end = std::max(all.end, range.end);
   }
-  return part;
+  return all;
+}
+
+/// Whether all parts have an outermost loop, and it is the same.
+bool turn_together(std::span<const TypePart> parts) {
+  const auto outermost = [](const TypePart& part) {
+    return part.nest.loops[at(part.nest.rank - 1)];
+  };
+  return std::all_of(parts.begin(), parts.end(), [&](const TypePart& part) {
+    return part.nest.rank > 0 && outermost(part).extent == outermost(parts[0]).extent &&
+           outermost(part).source_stride == outermost(parts[0]).source_stride;
+  });
+}
+
+/// Removes the outer loops of which no turn reaches another turn's bytes.
+void keep_one_turn(std::vector<TypePart>& parts) {
+  while (turn_together(parts)) {
+    const LoopNest& first = parts[0].nest;
+    const std::int64_t stride = std::abs(first.loops[at(first.rank - 1)].source_stride);
+    for (TypePart& part : parts) --part.nest.rank;
+    const RunRange range = range_of(parts);
+    if (stride >= range.end - range.low) continue;
+    for (TypePart& part : parts) ++part.nest.rank;
+    return;
+  }
 }
 
 /// Whether no two runs share a byte, by one bit for each unit that divides all of them; nothing if
@@ -297,16 +316,10 @@ TypePart one_turn(TypePart part) {
 std::optional<bool> distinct_units(std::span<const TypePart> parts, std::int64_t runs) {
   constexpr std::int64_t bits_each = 256;
   constexpr std::int64_t bits_most = std::int64_t{1} << 33;
-  std::int64_t low = INT64_MAX;
-  std::int64_t end = INT64_MIN;
+  const auto [low, end] = range_of(parts);
   const auto for_each_run = [&](const auto& visit) {
     for (const TypePart& part : parts) for_each_run_of(part, visit);
   };
-  for (const TypePart& part : parts) {
-    const RunRange range = range_of(part);
-    low = std::min(low, range.low);
-    end = std::max(end, range.end);
-  }
   std::int64_t unit = parts[0].nest.element_bytes;
   for_each_run([&](const PackedRun& run) {
     unit = common_unit(common_unit(unit, run.bytes), run.offset - low);
@@ -343,7 +356,10 @@ bool is_disjoint(const TypeForm& form) {
   const TypePart& first = form.parts()[0];
   if (form.parts().size() == 1 && first.entries.size() == 1 && is_spread(first.nest)) return true;
   std::vector<TypePart> turn;
-  if (form.parts().size() == 1 && first.nest.rank > 0) turn.push_back(one_turn(first));
+  if (turn_together(form.parts())) {
+    turn = form.parts();
+    keep_one_turn(turn);
+  }
   const std::vector<TypePart>& parts = turn.empty() ? form.parts() : turn;
   const std::int64_t count = count_runs(parts);
   if (count > runs_disjoint_max) return false;

@@ -134,6 +134,21 @@ TEST(long_lists_share_no_bytes_however_often_they_are_repeated) {
   EXPECT(!Datatype::hvector(1000, 1, extent - 4, list).value().disjoint());
 }
 
+TEST(records_share_no_bytes_however_many_there_are) {
+  const std::vector<Datatype> members{Datatype::element("u1").value(),
+                                      Datatype::element("f8").value(),
+                                      Datatype::element("u1").value()};
+  const std::vector<std::int64_t> ones{1, 1, 1};
+  const std::vector<std::int64_t> places{0, 9, 20};
+  const Datatype record = Datatype::structure(ones, places, members).value();
+  const Datatype row = Datatype::contiguous(400, record).value();
+  const std::int64_t often = 100'000;  // 120 million runs
+  const Datatype grid = Datatype::hvector(often, 1, row.extent() + 100, row).value();
+  EXPECT(grid.form().parts().size() > 1);
+  EXPECT(grid.disjoint());
+  EXPECT(!Datatype::hvector(400, 1, row.extent() - record.extent(), row).value().disjoint());
+}
+
 TEST(members_that_touch_are_one_run_in_any_number_of_records) {
   const std::vector<Datatype> members{Datatype::element("u1").value(),
                                       Datatype::element("i2").value(),

@@ -1,6 +1,7 @@
 #include "gpu/kernels/place_list.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <span>
@@ -15,14 +16,16 @@ constexpr std::size_t entries_least = 64;
 /// Longest run, in bytes, that the threads of a block share better than a warp has it alone.
 constexpr std::int64_t run_bytes_most = 128;
 /// Longest run, in bytes, that is worth a table of more bytes than the elements.
-constexpr std::int64_t short_run_bytes = 16;
+constexpr std::int64_t shortest_run_most = 16;
 /// Most places of a list: a table of half a GiB for both sides.
 constexpr std::int64_t places_most = std::int64_t{1} << 26;
 /// Smallest mean number of moves that do not touch for which an entry is a loop of its own.
 constexpr std::int64_t loop_moves_least = 16;
 
-/// The loops of a nest, divided by whether they go within an entry or over all entries.
+/// How the moves of a list become places. Loops go within an entry or over all entries.
 struct Grid {
+  std::int64_t element_bytes = 0;
+  bool whole_entries = false;  ///< an entry's moves are one element
   std::vector<Loop> inner;
   std::vector<Loop> outer;
   std::int64_t inner_count = 1;
@@ -47,6 +50,12 @@ bool equally_far(std::span<const IndexedEntry> entries, bool source) {
 /// The order of the places is that of the side whose accesses can follow each other.
 Grid divide_loops(const IndexedNest& one) {
   Grid grid;
+  grid.element_bytes = one.nest.element_bytes;
+  const std::int64_t count = one.entries[0].count;
+  grid.whole_entries =
+      one.moves_touch() && std::all_of(one.entries.begin(), one.entries.end(),
+                                       [&](const IndexedEntry& e) { return e.count == count; });
+  if (grid.whole_entries) grid.element_bytes *= count;
   const bool by_source = !equally_far(one.entries, false) && equally_far(one.entries, true);
   const std::int64_t distance =
       std::abs(offset_of(one.entries[1], by_source) - offset_of(one.entries[0], by_source));
@@ -74,10 +83,14 @@ void visit_loops(std::span<const Loop> loops, std::int64_t source, std::int64_t 
 
 template <typename Visit>
 void visit_places(const IndexedNest& one, const Grid& grid, const Visit& visit) {
+  if (grid.whole_entries && grid.inner.empty()) {
+    for (const IndexedEntry& entry : one.entries) visit(entry.source_offset, entry.target_offset);
+    return;
+  }
   for (const IndexedEntry& entry : one.entries) {
     std::int64_t source = entry.source_offset;
     std::int64_t target = entry.target_offset;
-    for (std::int64_t k = 0; k < entry.count; ++k) {
+    for (std::int64_t k = grid.whole_entries ? 1 : entry.count; k > 0; --k) {
       if (grid.inner.empty()) {
         visit(source, target);
       } else {
@@ -90,78 +103,147 @@ void visit_places(const IndexedNest& one, const Grid& grid, const Visit& visit) 
 }
 
 /// What one side's places have in common.
-struct Reach {
-  std::int64_t least = std::numeric_limits<std::int64_t>::max();
-  std::int64_t most = std::numeric_limits<std::int64_t>::min();
-  std::int64_t bits = 0;
-  std::int64_t first = 0;
-  std::int64_t last = 0;
-  std::int64_t distance = 0;
-  bool equal = true;  ///< all distances
+class Reach {
+ public:
+  /// Of a side with these first two places.
+  Reach(std::int64_t first, std::int64_t second)
+      : first_(first), distance_(second - first), last_(first - distance_) {}
 
-  void add(std::int64_t offset, std::int64_t number) {
-    if (number == 0) first = offset;
-    if (number == 1) distance = offset - first;
-    if (number > 1 && offset - last != distance) equal = false;
-    least = std::min(least, offset);
-    most = std::max(most, offset);
-    bits |= offset;
-    last = offset;
+  void add(std::int64_t offset) {
+    least_ = std::min(least_, offset);
+    most_ = std::max(most_, offset);
+    bits_ |= offset;
+    differ_ |= (offset - last_) ^ distance_;
+    last_ = offset;
   }
 
+  std::int64_t least() const { return least_; }
+  std::int64_t extent() const { return most_ - least_; }
+  std::int64_t bits() const { return bits_; }  ///< all offsets, or-ed
+  bool equally_far() const { return differ_ == 0; }
+
+  /// Returns the side without its table, which counts from the least offset.
   PlaceSide side(std::int64_t begin) const {
     PlaceSide side;
-    side.offset = begin + (equal ? first : least);
-    side.distance = equal ? distance : 0;
+    side.offset = begin + (equally_far() ? first_ : least_);
+    side.distance = equally_far() ? distance_ : 0;
     return side;
   }
+
+ private:
+  std::int64_t first_;
+  std::int64_t distance_;
+  std::int64_t last_;
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t most_ = std::numeric_limits<std::int64_t>::min();
+  std::int64_t bits_ = 0;
+  std::int64_t differ_ = 0;
 };
 
+struct Reaches {
+  Reach source;
+  Reach target;
+
+  int tables() const { return (source.equally_far() ? 0 : 1) + (target.equally_far() ? 0 : 1); }
+};
+
+Reaches reaches_of(const IndexedNest& one, const Grid& grid) {
+  IndexedNest begin = one;
+  begin.entries = one.entries.first(2);
+  std::int64_t first[2] = {}, second[2] = {};
+  int number = 0;
+  visit_places(begin, grid, [&](std::int64_t source, std::int64_t target) {
+    if (number > 1) return;
+    (number == 0 ? first : second)[0] = source;
+    (number == 0 ? first : second)[1] = target;
+    ++number;
+  });
+  Reaches reaches{{first[0], second[0]}, {first[1], second[1]}};
+  Reach from = reaches.source, to = reaches.target;  // in registers
+  visit_places(one, grid, [&](std::int64_t source, std::int64_t target) {
+    from.add(source);
+    to.add(target);
+  });
+  return {from, to};
+}
+
+/// Writes the places of the sides that have a table, and says where their tables begin.
+void write_tables(const IndexedNest& one, const Grid& grid, const Reaches& reaches,
+                  std::int64_t places, PlaceList& list, std::vector<std::uint32_t>& table) {
+  const int shift = std::countr_zero(static_cast<std::uint32_t>(list.unit_bytes));
+  const auto make_room = [&](PlaceSide& side, const Reach& reach) {
+    if (reach.equally_far()) return;
+    side.table = static_cast<std::int64_t>(table.size());
+    table.resize(table.size() + static_cast<std::size_t>(places));
+  };
+  make_room(list.source, reaches.source);
+  make_room(list.target, reaches.target);
+  const std::int64_t from = reaches.source.least();
+  const std::int64_t to = reaches.target.least();
+  const auto units = [&](std::int64_t offset) {
+    return static_cast<std::uint32_t>(offset >> shift);
+  };
+  std::uint32_t* source_at = table.data() + std::max<std::int64_t>(list.source.table, 0);
+  std::uint32_t* target_at = table.data() + std::max<std::int64_t>(list.target.table, 0);
+  if (list.source.table >= 0 && list.target.table >= 0) {
+    visit_places(one, grid, [&](std::int64_t source, std::int64_t target) {
+      *source_at++ = units(source - from);
+      *target_at++ = units(target - to);
+    });
+  } else if (list.source.table >= 0) {
+    visit_places(one, grid,
+                 [&](std::int64_t source, std::int64_t) { *source_at++ = units(source - from); });
+  } else if (list.target.table >= 0) {
+    visit_places(one, grid,
+                 [&](std::int64_t, std::int64_t target) { *target_at++ = units(target - to); });
+  }
+}
+
 /// Whether places are faster than a warp for each run, or a block for each entry.
-bool suits(const IndexedNest& one, std::int64_t moves, const Grid& grid, int tables) {
-  const std::int64_t bytes = one.nest.element_bytes;
+bool suits(const IndexedNest& one, std::int64_t places, const Grid& grid, int tables) {
   const auto entries = static_cast<std::int64_t>(one.entries.size());
-  if (!one.moves_touch() && moves >= loop_moves_least * entries) return false;
-  const std::int64_t run = one.moves_touch() ? bytes * moves / entries : bytes;
-  const std::int64_t places = moves * grid.inner_count;
+  const std::int64_t places_each = places / (entries * grid.inner_count);
+  if (!one.moves_touch() && places_each >= loop_moves_least) return false;
+  const std::int64_t run =
+      one.moves_touch() ? grid.element_bytes * places_each : grid.element_bytes;
   const auto table_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t)) * tables * places;
-  if (run > run_bytes_most || places > places_most) return false;
-  return run <= short_run_bytes || table_bytes <= places * grid.outer_count * bytes;
+  if (places > places_most || run > run_bytes_most) return false;
+  return run <= shortest_run_most || table_bytes <= places * grid.outer_count * grid.element_bytes;
 }
 
 }  // namespace
 
 bool plan_places(const IndexedNest& nest, const std::byte* source, const std::byte* target,
                  PlaceLists& lists) {
-  if (nest.entries.size() < entries_least || nest.nest.element_bytes > run_bytes_most) return false;
+  if (nest.entries.size() < entries_least) return false;
   const Grid grid = divide_loops(nest);
-  const std::int64_t moves = nest.moves();
-  if (grid.outer.size() > place_loops_max || !suits(nest, moves, grid, 1)) return false;
-  Reach from, to;
-  std::int64_t number = 0;
-  visit_places(nest, grid, [&](std::int64_t source_offset, std::int64_t target_offset) {
-    from.add(source_offset, number);
-    to.add(target_offset, number);
-    ++number;
-  });
-  if (!suits(nest, moves, grid, (from.equal ? 0 : 1) + (to.equal ? 0 : 1))) return false;
+  const std::int64_t bytes = grid.element_bytes;
+  if (bytes == 0 || bytes > run_bytes_most || grid.outer.size() > place_loops_max) return false;
+  const std::int64_t moves =
+      grid.whole_entries ? static_cast<std::int64_t>(nest.entries.size()) : nest.moves();
+  if (!suits(nest, moves * grid.inner_count, grid, 1)) return false;
+  const Reaches reaches = reaches_of(nest, grid);
+  const std::int64_t places = moves * grid.inner_count;
+  if (!suits(nest, places, grid, reaches.tables())) return false;
 
-  const std::int64_t bytes = nest.nest.element_bytes;
-  std::int64_t bits = from.bits | to.bits | bytes | address_bits(source, nest.nest.source_offset) |
+  std::int64_t bits = reaches.source.bits() | reaches.target.bits() | bytes |
+                      address_bits(source, nest.nest.source_offset) |
                       address_bits(target, nest.nest.target_offset);
   for (const Loop& loop : grid.outer) bits |= loop.source_stride | loop.target_stride;
   const std::int64_t unit = common_bytes(bits);
   constexpr std::int64_t units_most = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t entry_most = std::numeric_limits<std::uint32_t>::max();
-  const std::int64_t item = number * (bytes / unit);
-  const bool fits = item * grid.outer_count <= units_most &&
-                    (from.equal || (from.most - from.least) / unit <= entry_most) &&
-                    (to.equal || (to.most - to.least) / unit <= entry_most);
-  if (!fits || number == 0) return false;
+  const std::int64_t item = places * (bytes / unit);
+  const auto fits = [&](const Reach& side) {
+    return side.equally_far() || side.extent() / unit <= entry_most;
+  };
+  if (item > units_most / grid.outer_count || !fits(reaches.source) || !fits(reaches.target)) {
+    return false;
+  }
 
   PlaceList list;
-  list.source = from.side(nest.nest.source_offset);
-  list.target = to.side(nest.nest.target_offset);
+  list.source = reaches.source.side(nest.nest.source_offset);
+  list.target = reaches.target.side(nest.nest.target_offset);
   list.width = make_divisor(bytes / unit);
   list.item = make_divisor(item);
   list.rank = static_cast<std::int32_t>(grid.outer.size());
@@ -172,18 +254,7 @@ bool plan_places(const IndexedNest& nest, const std::byte* source, const std::by
   }
   list.unit_bytes = static_cast<std::int32_t>(unit);
   list.units = static_cast<std::uint32_t>(item * grid.outer_count);
-  const auto write = [&](bool of_source, const Reach& reach, PlaceSide& side) {
-    if (reach.equal) return;
-    side.table = static_cast<std::int64_t>(lists.places.size());
-    lists.places.resize(lists.places.size() + static_cast<std::size_t>(number));
-    std::uint32_t* at = lists.places.data() + side.table;
-    visit_places(nest, grid, [&](std::int64_t source_offset, std::int64_t target_offset) {
-      const std::int64_t offset = (of_source ? source_offset : target_offset) - reach.least;
-      *at++ = static_cast<std::uint32_t>(offset / unit);
-    });
-  };
-  write(true, from, list.source);
-  write(false, to, list.target);
+  write_tables(nest, grid, reaches, places, list, lists.places);
   lists.lists.push_back(list);
   return true;
 }
