@@ -71,7 +71,7 @@ int main() {
   require(cudaMemset(strided, 1, span_bytes));
   require(cudaMemset(dense, 2, span_bytes));
   std::printf("run B  distance B  pack, times the sectors' copy  unpack\n");
-  for (const std::int64_t bytes : {4, 12, 16, 32, 64}) {
+  for (const std::int64_t bytes : {4, 12, 16, 32, 48, 64, 92}) {
     for (const std::int64_t distance : {32, 64, 96, 128, 256, 512}) {
       if (distance < bytes) continue;
       const std::int64_t runs = span_bytes / distance;

@@ -156,7 +156,7 @@ GpuWork::~GpuWork() {
 }
 
 Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay way) {
-  if (Status status = plan(request, way); !status) return status;
+  if (Status status = plan(request, way, false); !status) return status;
   // What stands in a copy engine is not overtaken.
   if (reads_often() && way != GpuWay::past_engines) {
     if (Status status = upload(stream); !status) return status;
@@ -165,7 +165,7 @@ Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay 
 }
 
 Status GpuWork::prepare(const GpuStream& stream, const Request& request, GpuWay way) {
-  if (Status status = plan(request, way); !status) return status;
+  if (Status status = plan(request, way, true); !status) return status;
   const bool has_table = lists_bytes_ > 0 || pieces_ > 0 || !places_.places.empty();
   return has_table ? upload(stream) : Status{};
 }
@@ -212,7 +212,7 @@ Status GpuWork::launch_places(const GpuStream& stream, const std::byte* source,
   return {};
 }
 
-Status GpuWork::plan(const Request& request, GpuWay way) {
+Status GpuWork::plan(const Request& request, GpuWay way, bool often) {
   engine_copies_.clear();
   plans_.clear();
   pieces_ = 0;
@@ -222,16 +222,16 @@ Status GpuWork::plan(const Request& request, GpuWay way) {
   source_alignment_ = alignment_of(request.source.address);
   target_alignment_ = alignment_of(request.target.address);
   Request rest = request;
-  rest.indexed = plan_places(request);
+  rest.indexed = plan_places(request, often);
   if (Status status = plan_rest(rest, way); !status) return status;
   return write_places();
 }
 
-std::span<const IndexedNest> GpuWork::plan_places(const Request& request) {
+std::span<const IndexedNest> GpuWork::plan_places(const Request& request, bool often) {
   not_places_.clear();
   for (const IndexedNest& one : request.indexed) {
     const bool planned =
-        gpu::plan_places(one, request.source.address, request.target.address, places_);
+        gpu::plan_places(one, request.source.address, request.target.address, often, places_);
     if (!planned) not_places_.push_back(one);
   }
   return not_places_;

@@ -53,9 +53,10 @@ class GpuWork {
     PitchedCopy shape;
   };
 
-  Status plan(const Request& request, GpuWay way);
+  /// often: The plan is launched many times.
+  Status plan(const Request& request, GpuWay way, bool often);
   /// Plans the indexed nests of short runs as lists of places; returns the others.
-  std::span<const IndexedNest> plan_places(const Request& request);
+  std::span<const IndexedNest> plan_places(const Request& request, bool often);
   /// Plans what is left of a request.
   Status plan_rest(const Request& request, GpuWay way);
   /// Writes the places' table behind the others.

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "gpu/kernels/nest_work.hpp"
 
@@ -19,6 +20,11 @@ constexpr std::int64_t run_bytes_most = 128;
 constexpr std::int64_t shortest_run_most = 16;
 /// Most places of a list: a table of half a GiB for both sides.
 constexpr std::int64_t places_most = std::int64_t{1} << 26;
+/// Places of so many bytes are written in the order of memory, since the parts of one sector are
+/// then written together; what is read meanwhile lies in the GPU's cache.
+constexpr std::int64_t sorted_bytes_most = std::int64_t{8} << 20;
+/// Smallest number of turns of the loops that pays for sorting the places for one launch.
+constexpr std::int64_t sorted_turns_least = 64;
 /// Smallest mean number of moves that do not touch for which an entry is a loop of its own.
 constexpr std::int64_t loop_moves_least = 16;
 
@@ -121,14 +127,8 @@ class Reach {
   std::int64_t extent() const { return most_ - least_; }
   std::int64_t bits() const { return bits_; }  ///< all offsets, or-ed
   bool equally_far() const { return differ_ == 0; }
-
-  /// Returns the side without its table, which counts from the least offset.
-  PlaceSide side(std::int64_t begin) const {
-    PlaceSide side;
-    side.offset = begin + (equally_far() ? first_ : least_);
-    side.distance = equally_far() ? distance_ : 0;
-    return side;
-  }
+  std::int64_t first() const { return first_; }
+  std::int64_t distance() const { return distance_; }  ///< of the first two places
 
  private:
   std::int64_t first_;
@@ -167,36 +167,56 @@ Reaches reaches_of(const IndexedNest& one, const Grid& grid) {
   return {from, to};
 }
 
-/// Writes the places of the sides that have a table, and says where their tables begin.
-void write_tables(const IndexedNest& one, const Grid& grid, const Reaches& reaches,
-                  std::int64_t places, PlaceList& list, std::vector<std::uint32_t>& table) {
-  const int shift = std::countr_zero(static_cast<std::uint32_t>(list.unit_bytes));
-  const auto make_room = [&](PlaceSide& side, const Reach& reach) {
-    if (reach.equally_far()) return;
+/// Writes places to the tables of the sides that have one, in units.
+class TableWriter {
+ public:
+  TableWriter(const Reaches& reaches, const PlaceList& list, std::vector<std::uint32_t>& table)
+      : shift_(std::countr_zero(static_cast<std::uint32_t>(list.unit_bytes))),
+        source_least_(reaches.source.least()),
+        target_least_(reaches.target.least()),
+        source_(list.source.table < 0 ? nullptr : table.data() + list.source.table),
+        target_(list.target.table < 0 ? nullptr : table.data() + list.target.table) {}
+
+  void add(std::int64_t source, std::int64_t target) {
+    if (source_ != nullptr)
+      *source_++ = static_cast<std::uint32_t>((source - source_least_) >> shift_);
+    if (target_ != nullptr)
+      *target_++ = static_cast<std::uint32_t>((target - target_least_) >> shift_);
+  }
+
+ private:
+  int shift_;
+  std::int64_t source_least_;
+  std::int64_t target_least_;
+  std::uint32_t* source_;
+  std::uint32_t* target_;
+};
+
+/// Makes the tables of a list: of both sides if the places are sorted, of those without equal
+/// distances otherwise.
+void make_tables(const IndexedNest& one, const Grid& grid, const Reaches& reaches, bool sorted,
+                 std::int64_t places, PlaceList& list, std::vector<std::uint32_t>& table) {
+  const auto make_side = [&](PlaceSide& side, const Reach& reach, std::int64_t begin) {
+    const bool has_table = sorted || !reach.equally_far();
+    side.offset = begin + (has_table ? reach.least() : reach.first());
+    if (!has_table) side.distance = reach.distance();
+    if (!has_table) return;
     side.table = static_cast<std::int64_t>(table.size());
     table.resize(table.size() + static_cast<std::size_t>(places));
   };
-  make_room(list.source, reaches.source);
-  make_room(list.target, reaches.target);
-  const std::int64_t from = reaches.source.least();
-  const std::int64_t to = reaches.target.least();
-  const auto units = [&](std::int64_t offset) {
-    return static_cast<std::uint32_t>(offset >> shift);
-  };
-  std::uint32_t* source_at = table.data() + std::max<std::int64_t>(list.source.table, 0);
-  std::uint32_t* target_at = table.data() + std::max<std::int64_t>(list.target.table, 0);
-  if (list.source.table >= 0 && list.target.table >= 0) {
-    visit_places(one, grid, [&](std::int64_t source, std::int64_t target) {
-      *source_at++ = units(source - from);
-      *target_at++ = units(target - to);
-    });
-  } else if (list.source.table >= 0) {
-    visit_places(one, grid,
-                 [&](std::int64_t source, std::int64_t) { *source_at++ = units(source - from); });
-  } else if (list.target.table >= 0) {
-    visit_places(one, grid,
-                 [&](std::int64_t, std::int64_t target) { *target_at++ = units(target - to); });
+  make_side(list.source, reaches.source, one.nest.source_offset);
+  make_side(list.target, reaches.target, one.nest.target_offset);
+  TableWriter writer(reaches, list, table);
+  if (!sorted) {
+    visit_places(one, grid, [&](std::int64_t from, std::int64_t to) { writer.add(from, to); });
+    return;
   }
+  std::vector<std::pair<std::int64_t, std::int64_t>> by_target;
+  by_target.reserve(static_cast<std::size_t>(places));
+  visit_places(one, grid,
+               [&](std::int64_t from, std::int64_t to) { by_target.emplace_back(to, from); });
+  std::sort(by_target.begin(), by_target.end());
+  for (const auto& [to, from] : by_target) writer.add(from, to);
 }
 
 /// Whether places are faster than a warp for each run, or a block for each entry.
@@ -214,7 +234,7 @@ bool suits(const IndexedNest& one, std::int64_t places, const Grid& grid, int ta
 }  // namespace
 
 bool plan_places(const IndexedNest& nest, const std::byte* source, const std::byte* target,
-                 PlaceLists& lists) {
+                 bool often, PlaceLists& lists) {
   if (nest.entries.size() < entries_least) return false;
   const Grid grid = divide_loops(nest);
   const std::int64_t bytes = grid.element_bytes;
@@ -242,8 +262,6 @@ bool plan_places(const IndexedNest& nest, const std::byte* source, const std::by
   }
 
   PlaceList list;
-  list.source = reaches.source.side(nest.nest.source_offset);
-  list.target = reaches.target.side(nest.nest.target_offset);
   list.width = make_divisor(bytes / unit);
   list.item = make_divisor(item);
   list.rank = static_cast<std::int32_t>(grid.outer.size());
@@ -254,7 +272,9 @@ bool plan_places(const IndexedNest& nest, const std::byte* source, const std::by
   }
   list.unit_bytes = static_cast<std::int32_t>(unit);
   list.units = static_cast<std::uint32_t>(item * grid.outer_count);
-  write_tables(nest, grid, reaches, places, list, lists.places);
+  const bool sorted = !reaches.target.equally_far() && places * bytes <= sorted_bytes_most &&
+                      (often || grid.outer_count >= sorted_turns_least);
+  make_tables(nest, grid, reaches, sorted, places, list, lists.places);
   lists.lists.push_back(list);
   return true;
 }

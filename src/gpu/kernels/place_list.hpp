@@ -54,9 +54,9 @@ struct PlaceLaunch {
 
 /// Appends a list for the nest. Returns false, with nothing appended, if its runs are long, its
 /// entries few, or its loops too many: then other kernels move it as fast. Of the addresses, only
-/// the alignment matters.
+/// the alignment matters. often: There will be many launches, for which it pays to sort the places.
 bool plan_places(const IndexedNest& nest, const std::byte* source, const std::byte* target,
-                 PlaceLists& lists);
+                 bool often, PlaceLists& lists);
 
 /// Returns the launch of as many lists, from number `first` on, as one takes.
 PlaceLaunch launch_of(const PlaceLists& lists, std::size_t first, const std::byte* table);

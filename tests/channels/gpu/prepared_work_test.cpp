@@ -137,7 +137,7 @@ TEST(members_of_records_are_loops_and_scattered_ones_places) {
   for (const IndexedEntry& place : places) {
     std::copy_n(lab.memories[0] + place.source_offset, 2, wanted.begin() + place.target_offset);
   }
-  for (const std::int64_t looked_up : {0, 9000}) {
+  for (const std::int64_t looked_up : {0, 18000}) {  // of each place, both offsets
     member.entries = looked_up == 0 ? records : places;
     Request request = lab.request({}, lab.memories[1]);
     request.indexed = {&member, 1};

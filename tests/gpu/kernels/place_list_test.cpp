@@ -87,8 +87,9 @@ bool moved_as_walked(std::vector<Listed>& lists, std::size_t& planned, Random& r
   Memory expected(target_bytes, shift);
   for (std::int64_t i = 0; i < source_bytes; ++i) source.data()[i] = std::byte(random.next());
   PlaceLists made;
+  const bool often = random.chance(0.5);
   for (const Listed& list : lists) {
-    if (!plan_places(list.nest, source.data(), target.data(), made)) continue;
+    if (!plan_places(list.nest, source.data(), target.data(), often, made)) continue;
     ++planned;
     for (const IndexedEntry& entry : list.entries) {
       walk(nest_of(list.nest, entry), [&](std::int64_t from, std::int64_t to) {
@@ -142,24 +143,37 @@ Listed backwards(std::int64_t count, std::int64_t bytes, std::int64_t distance) 
 TEST(a_dense_side_has_no_table) {
   PlaceLists made;
   const Listed list = backwards(100, 12, 48);
-  REQUIRE(plan_places(list.nest, nullptr, nullptr, made));
+  REQUIRE(plan_places(list.nest, nullptr, nullptr, false, made));
   EXPECT_EQ(made.places.size(), std::size_t{100});
   EXPECT_EQ(made.lists[0].target.table, -1);
   EXPECT_EQ(made.lists[0].target.distance, 12);
   EXPECT_EQ(made.lists[0].unit_bytes, 4);
 }
 
+TEST(places_that_are_written_often_are_sorted) {
+  Listed list = backwards(100, 12, 48);
+  for (IndexedEntry& entry : list.entries) std::swap(entry.source_offset, entry.target_offset);
+  PlaceLists once;
+  REQUIRE(plan_places(list.nest, nullptr, nullptr, false, once));
+  EXPECT_EQ(once.places.size(), std::size_t{100});
+  PlaceLists often;
+  REQUIRE(plan_places(list.nest, nullptr, nullptr, true, often));
+  REQUIRE(often.places.size() == 200);
+  EXPECT(std::is_sorted(often.places.begin() + often.lists[0].target.table,
+                        often.places.begin() + often.lists[0].target.table + 100));
+}
+
 TEST(long_runs_short_lists_and_far_places_are_left_to_other_kernels) {
   PlaceLists made;
   const Listed few = backwards(20, 8, 16);
-  EXPECT(!plan_places(few.nest, nullptr, nullptr, made));
+  EXPECT(!plan_places(few.nest, nullptr, nullptr, false, made));
   const Listed runs = backwards(200, 256, 512);
-  EXPECT(!plan_places(runs.nest, nullptr, nullptr, made));
+  EXPECT(!plan_places(runs.nest, nullptr, nullptr, false, made));
   const Listed far = backwards(200, 8, std::int64_t{1} << 28);
-  EXPECT(!plan_places(far.nest, nullptr, nullptr, made));
+  EXPECT(!plan_places(far.nest, nullptr, nullptr, false, made));
   EXPECT(made.lists.empty() && made.places.empty());
   const Listed near = backwards(200, 8, std::int64_t{1} << 26);
-  EXPECT(plan_places(near.nest, nullptr, nullptr, made));
+  EXPECT(plan_places(near.nest, nullptr, nullptr, false, made));
 }
 
 }  // namespace
