@@ -111,7 +111,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
         "strided messages between GPUs by MPI with libtranship-mpi.so, and packed by hand",
         gpu_mpi,
     ),
-    "gpu-halo": ("halo exchanges between the GPUs of two processes, by two designs", gpu_halo),
+    "gpu-halo": ("halo exchanges between the GPUs of 1 to 8 processes, by two designs", gpu_halo),
     "gpu-peer": ("a GPU to its neighbour, in the same layout or transposed", gpu.peer),
     "gpu-process": ("a GPU to and from another process's memories", gpu_process.process),
     "gpu-lists": (

@@ -1,4 +1,4 @@
-"""Halo exchanges between the GPUs of two processes, by `engine.halo` and by another design.
+"""Halo exchanges between the GPUs of 1 to 8 processes, by `engine.halo` and by another design.
 
 The latency-oriented design packs, sends and unpacks one message after another, and waits for the
 GPU after each step, as Maximal Overlap (IPDPS'16) describes it.
@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from tranship import _core
 from tranship.halo import Field, all_directions, nbytes_of
 
-from .gpu import address_of, raw
-from .gpu_pair import LATENCY_ORIENTED, WIRE, Half, open_pair
+from .gpu import address_of, gpu_engine, raw
+from .gpu_crew import LATENCY_ORIENTED, WIRE, Member, open_crew
 from .gpu_shapes import placed
 from .halo_cases import CASES, fields_of_block, inside_of
 from .harness import Array, Bench, spoil
@@ -22,17 +23,27 @@ from .harness import Array, Bench, spoil
 __all__ = ["gpu_halo"]
 
 
-class HaloHalf(Half):
-    """One process with the fields of its half of a periodic grid."""
+GRIDS = {1: (1, 1, 1), 2: (2, 1, 1), 4: (2, 2, 1), 8: (4, 2, 1)}
+"""Blocks in each dimension, by the number of processes; each has a GPU."""
+
+Direction = tuple[int, ...]
+
+
+class HaloMember(Member):
+    """One process with the fields of its block of a periodic grid."""
 
     def load(self, case: list[Any]) -> None:
         cells, count, self.widths = tuple(case[0]), case[1], tuple(case[2])
-        self.wanted = fields_of_block(cells, count, self.widths, 2, self.rank)
+        self.grid = GRIDS[len(self.peers)]
+        block = tuple(int(k) for k in np.unravel_index(self.rank, self.grid))
+        self.block = block
+        self.wanted = fields_of_block(cells, count, self.widths, self.grid, block)
         self.cleared = [self.without_ghosts(one) for one in self.wanted]
         self.arrays = [
             self.engine.empty(one.shape, "f8", memory=self.device) for one in self.wanted
         ]
         self.fields = [Field(array, self.widths, "field") for array in self.arrays]
+        self.theirs: dict[int, list[Any]] = {}
         self.spoil()
         # What arrives for each direction, in the latency-oriented design.
         self.arrived: dict[tuple[int, ...], Any] = {}
@@ -51,12 +62,23 @@ class HaloHalf(Half):
         cleared[inside] = values[inside]
         return cleared
 
+    def owner(self, direction: Direction) -> int:
+        """Returns the process of the neighbouring block."""
+        place = [
+            (k + step) % parts
+            for k, step, parts in zip(self.block, direction, self.grid, strict=True)
+        ]
+        return int(np.ravel_multi_index(place, self.grid))
+
     def connect(self) -> None:
-        there = [self.peer[f"field {k}"] for k in range(len(self.arrays))]
+        # The dimensions that are not cut wrap around within a block.
+        cut = [parts > 1 for parts in self.grid]
+        beyond = {
+            step: self.fields_of(self.owner(step))
+            for step in all_directions([int(one) for one in cut])
+        }
+        self.halo = self.engine.halo(self.arrays, self.widths, beyond or None, periodic=True)
         directions = list(all_directions(self.widths))
-        rest = (0,) * (len(self.widths) - 1)  # these dimensions wrap around within the block
-        beyond = {(step, *rest): there for step in (-1, 1)}
-        self.halo = self.engine.halo(self.arrays, self.widths, beyond, periodic=True)
         self.steps_of: list[tuple[Any, Any, Any]] = []
         wires = []
         for direction in directions:
@@ -64,12 +86,12 @@ class HaloHalf(Half):
             borders = [field.border(direction) for field in self.fields]
             ghosts = [field.ghosts(direction) for field in self.fields]
             out = self.engine.empty(self.arrived[direction].shape, "u1", memory=self.device)
-            # A block is its own neighbour where the step is not to the other process.
-            far = direction[0] != 0
+            peer = self.peers[self.owner(direction)]
+            # A block may be its own neighbour.
             landing = (
-                self.peer[f"arrived {opposite}"] if far else self.arrived[directions[opposite]]
+                self.arrived[directions[opposite]] if peer is None else peer[f"arrived {opposite}"]
             )
-            if far:
+            if peer is not None or len(self.peers) == 1:
                 wires.append((out, landing))
             self.steps_of.append(
                 (
@@ -81,7 +103,15 @@ class HaloHalf(Half):
                 )
             )
         self.wire = self.engine.prepare_all(wires)
-        self.far_bytes = sum(out.nbytes for out, _ in wires)
+        self.sent_bytes = sum(out.nbytes for out, _ in wires)
+
+    def fields_of(self, rank: int) -> list[Any]:
+        """Returns a process's fields, always the same objects: each set is one copy."""
+        if rank not in self.theirs:
+            peer = self.peers[rank]
+            count = range(len(self.arrays))
+            self.theirs[rank] = self.arrays if peer is None else [peer[f"field {k}"] for k in count]
+        return self.theirs[rank]
 
     def split(self, buffer: Any, boxes: list[Any]) -> list[Any]:
         """Returns the parts of a message, in the shapes of the boxes."""
@@ -112,9 +142,9 @@ class HaloHalf(Half):
 
     def ways(self) -> Mapping[str, Callable[[], None]]:
         def ours() -> None:
-            self.steps.meet()  # the other's fields are complete
+            self.steps.meet()  # the others' fields are complete
             self.halo.exchange()
-            self.steps.meet()  # the other has read this process's
+            self.steps.meet()  # the others have read this process's
 
         def step_by_step() -> None:
             self.steps.meet()
@@ -134,15 +164,26 @@ class HaloHalf(Half):
 
 
 def gpu_halo(bench: Bench) -> None:
-    """Measures all cases; in small size the last alone."""
-    with open_pair(bench, "halo", HaloHalf) as pair:
+    """Measures all cases on 1, 2, 4 and 8 GPUs, as far as there are so many; small: the last."""
+    with gpu_engine(bench) as engine:
+        gpus = len(_core.list_gpus(engine._core)[0])
+    counts = [count for count in GRIDS if count <= gpus]
+    for count in counts if bench.full else counts[-1:]:
+        measure_on(bench, count)
+
+
+def measure_on(bench: Bench, count: int) -> None:
+    """Measures all cases with so many processes."""
+    with open_crew(bench, "halo", HaloMember, count) as crew:
         for name, case in list(CASES.items())[0 if bench.full else -1 :]:
-            pair.load(case)
-            half = pair.half
-            assert isinstance(half, HaloHalf)
-            medians = pair.measure(name, half.halo.nbytes, LATENCY_ORIENTED, (WIRE,))
+            crew.load(case)
+            member = crew.member
+            assert isinstance(member, HaloMember)
+            title = f"{name}, {count} GPU{'s' if count > 1 else ''}"
+            medians = crew.measure(title, member.halo.nbytes, LATENCY_ORIENTED, (WIRE,))
             share = medians["tranship"] / medians[LATENCY_ORIENTED]
             bench.say(
-                f"{name}: {medians['tranship'] * 1e6:.1f} us, {share:.2f} of the latency-oriented "
-                f"design's, {half.far_bytes} bytes to the other GPU"
+                f"{title}: {medians['tranship'] * 1e6:.1f} us, {share:.2f} of the latency-oriented "
+                f"design's; the wire alone, {member.sent_bytes} bytes from each GPU: "
+                f"{medians[WIRE] * 1e6:.1f} us"
             )

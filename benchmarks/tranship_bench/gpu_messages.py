@@ -16,7 +16,7 @@ from tranship.typed_ends import packed_places
 
 from .ddtbench import cases, one_of_each
 from .gpu import raw, raw_copy
-from .gpu_pair import LATENCY_ORIENTED, WIRE, Half, open_pair
+from .gpu_crew import LATENCY_ORIENTED, WIRE, Member, open_crew
 from .harness import Bench, Bytes, random_bytes, same
 
 __all__ = ["gpu_messages"]
@@ -25,7 +25,7 @@ BEGINS_AT = 256
 """Bytes to whose multiples arrays are aligned."""
 
 
-class MessageHalf(Half):
+class MessageMember(Member):
     """One process that sends a message and receives one."""
 
     def load(self, case: str) -> None:
@@ -49,15 +49,16 @@ class MessageHalf(Half):
     def connect(self) -> None:
         engine, kinds, places = self.engine, self.kinds, packed_places(self.kinds)
         source, target = self.parts_of(self.source), self.parts_of(self.target)
+        peer = self.peers[1 - self.rank]
         # The types count from the first byte of the other process's one array.
-        spans = self.parts_of(self.peer["target"])
+        spans = self.parts_of(peer["target"])
         self.direct = engine.prepare_all(
             list(zip(source, spans, strict=True)), types=list(zip(kinds, kinds, strict=True))
         )
         self.pack = engine.prepare_all(
             [(array, self.out) for array in source], types=list(zip(kinds, places, strict=True))
         )
-        self.wire = engine.prepare(self.out, self.peer["arrived"])
+        self.wire = engine.prepare(self.out, peer["arrived"])
         self.unpack = engine.prepare_all(
             [(self.arrived, array) for array in target],
             types=list(zip(places, kinds, strict=True)),
@@ -127,9 +128,9 @@ class MessageHalf(Half):
 def gpu_messages(bench: Bench) -> None:
     """Measures every case of DDTBench; in small size, the smallest of each."""
     names = [name for name, _ in (cases() if bench.full else one_of_each(cases()))]
-    with open_pair(bench, "messages", MessageHalf) as pair:
+    with open_crew(bench, "messages", MessageMember, 2) as crew:
         for name in names:
-            pair.load(name)
-            half = pair.half
-            assert isinstance(half, MessageHalf)
-            pair.measure(name, half.out.nbytes, LATENCY_ORIENTED, (WIRE,), 2)
+            crew.load(name)
+            member = crew.member
+            assert isinstance(member, MessageMember)
+            crew.measure(name, member.out.nbytes, LATENCY_ORIENTED, (WIRE,), 2)

@@ -1,4 +1,4 @@
-"""The halo exchanges that are measured: grids cut in two, with fields of known content."""
+"""The halo exchanges that are measured: grids cut in blocks, with fields of known content."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ CASES: dict[str, Case] = {
     "128x64x64, 3 fields, width 1": ((128, 64, 64), 3, (1, 1, 1)),
     "128x64x64, 1 field, width 1": ((128, 64, 64), 1, (1, 1, 1)),
 }
-"""Cells of the whole grid, which is cut in its first dimension; fields; widths of ghost cells."""
+"""Cells of the whole grid, which is cut in its first dimensions; fields; widths of ghost cells."""
 
 
 def fields_of_block(
-    cells: tuple[int, ...], fields: int, widths: tuple[int, ...], blocks: int, block: int
+    cells: tuple[int, ...],
+    fields: int,
+    widths: tuple[int, ...],
+    grid: tuple[int, ...],
+    block: tuple[int, ...],
 ) -> list[Array]:
     """Returns the fields of one block of a periodic grid, with their ghost cells filled.
 
@@ -27,14 +31,13 @@ def fields_of_block(
         cells: Cells of the whole grid.
         fields: Number of fields; no two cells of any of them are equal.
         widths: Ghost cells on both sides of each dimension.
-        blocks: Number of blocks into which the first dimension is cut.
-        block: Number of the block.
+        grid: Number of blocks into which each dimension is cut.
+        block: Place of the block among them.
     """
-    own = (cells[0] // blocks, *cells[1:])
-    begins = (own[0] * block, *[0] * (len(cells) - 1))
+    own = [whole // parts for whole, parts in zip(cells, grid, strict=True)]
     index = [
-        (np.arange(extent + 2 * width) + begin - width) % whole
-        for extent, begin, width, whole in zip(own, begins, widths, cells, strict=True)
+        (np.arange(extent + 2 * width) + extent * place - width) % whole
+        for extent, place, width, whole in zip(own, block, widths, cells, strict=True)
     ]
     number = np.ravel_multi_index(np.ix_(*index), cells).astype(float)
     return [number + 0.25 * k for k in range(fields)]

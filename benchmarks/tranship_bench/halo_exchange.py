@@ -34,8 +34,9 @@ class Block:
     def __init__(self, cells: tuple[int, ...], fields: int, widths: tuple[int, ...]) -> None:
         self.cells = cells
         self.widths = widths
-        self.comm = MPI.COMM_WORLD.Create_cart([MPI.COMM_WORLD.size, 1, 1], PERIODIC)
-        self.wanted = fields_of_block(cells, fields, widths, self.comm.size, self.comm.rank)
+        grid = (MPI.COMM_WORLD.size, 1, 1)
+        self.comm = MPI.COMM_WORLD.Create_cart(grid, PERIODIC)
+        self.wanted = fields_of_block(cells, fields, widths, grid, tuple(self.comm.coords))
         self.arrays = [array.copy() for array in self.wanted]
         self.fields = [Field(array, widths, "field") for array in self.arrays]
 

@@ -102,7 +102,14 @@ TARGETS = (
     gpu("over the links of two GPUs", "gpu-lanes", "pinned to device over 2", 1.9),
     Target("8 B to another GPU", "gpu-process", "8 B", "tranship", "median_s", 15e-6),
     Target("64 KiB to another GPU", "gpu-process", "65536 B", "tranship", "median_s", 15e-6),
-    Target("halo of 64^3 between GPUs", "gpu-halo", "128x64x64, 1", "tranship", "median_s", 35e-6),
+    Target(
+        "halo of 64^3 between GPUs",
+        "gpu-halo",
+        "1 field, width 1, 2 GPUs",
+        "tranship",
+        "median_s",
+        35e-6,
+    ),
     Target("MPI between GPUs, short runs", "gpu-mpi", "12 B of 24 B", "tranship", "ratio", 100),
     Target("urgent 1 MiB on a GPU", "gpu-priority", "1 MiB behind", "tranship", "slowdown", 1.3),
 )
