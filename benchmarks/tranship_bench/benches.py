@@ -37,6 +37,7 @@ from . import (
     remote,
 )
 from .ddtbench import ddtbench
+from .gpu_collective import gpu_collective
 from .gpu_faces import gpu_faces
 from .gpu_halo import gpu_halo
 from .gpu_messages import gpu_messages
@@ -119,6 +120,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
         lists.gpu_lists,
     ),
     "gpu-lanes": ("host memory to one GPU over the links of all", gpu.lanes),
+    "gpu-collective": (
+        "boxes of GPUs to all other GPUs: broadcast, scatter, all to all",
+        gpu_collective,
+    ),
     "gpu-images": ("NHWC in pageable memory to NCHW on a GPU, and back", gpu.images),
     "gpu-file": ("files read and written from a GPU, beside the file alone", gpu_file.gpu_file),
     "gpu-reassembly": (

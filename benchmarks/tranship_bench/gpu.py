@@ -57,6 +57,15 @@ def find_torch() -> Any:
     return torch if torch.cuda.is_available() else None
 
 
+def find_cupy() -> Any:
+    """Returns CuPy, or None where there is none, or none with a GPU."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        return None
+    return cupy if cupy.cuda.is_available() else None
+
+
 def address_of(array: Any) -> int:
     """Returns the address of an array's first byte."""
     face = getattr(array, "__cuda_array_interface__", None) or array.__array_interface__

@@ -50,6 +50,7 @@ class MessageMember(Member):
         engine, kinds, places = self.engine, self.kinds, packed_places(self.kinds)
         source, target = self.parts_of(self.source), self.parts_of(self.target)
         peer = self.peers[1 - self.rank]
+        assert peer is not None
         # The types count from the first byte of the other process's one array.
         spans = self.parts_of(peer["target"])
         self.direct = engine.prepare_all(

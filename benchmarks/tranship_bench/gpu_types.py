@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from tranship.typed_ends import packed_places
 from tranship.types import Datatype
 
 from .ddtbench import Part, cases, one_of_each
-from .gpu import Side, engine_is_emulated, find_torch, gpu_engine, raw, raw_copy
+from .gpu import Side, engine_is_emulated, find_cupy, find_torch, gpu_engine, raw, raw_copy
 from .gpu_faces import SECTOR_BYTES
 from .gpu_shapes import nothing, ok
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
@@ -48,11 +48,12 @@ class Options:
 
 
 class Room:
-    """Memory of a GPU for one message after another, its content, and PyTorch's view of it."""
+    """Memory of a GPU for one message after another, its content, and libraries that see it."""
 
-    def __init__(self, engine: Engine, count: int, torch: Any) -> None:
+    def __init__(self, engine: Engine, count: int, torch: Any, cupy: Any) -> None:
         self.engine = engine
         self.torch = torch
+        self.cupy = cupy
         self.data = random_bytes(count)
         self.spoiled = np.full(count, 0xA5, np.uint8)
         self.arrays = Side(engine, "device0", (count,), "u1")
@@ -161,7 +162,7 @@ def started(ready: Any) -> Callable[[], float]:
     return run
 
 
-def measure(bench: Bench, case: str, message: Message, torch_run: Any) -> list[float]:
+def measure(bench: Bench, case: str, message: Message, others: Mapping[str, Any]) -> list[float]:
     """Measures packs and unpacks of a message; returns their times over that of their sectors."""
     room = message.room
     half = message.sector_bytes() // 2
@@ -177,8 +178,9 @@ def measure(bench: Bench, case: str, message: Message, torch_run: Any) -> list[f
             Variant("sectors", lambda: raw(room.engine, [sectors] * TIMES), ok, nothing),
             Variant("cudaMemcpyAsync", lambda: raw(room.engine, [bytes_] * TIMES), ok, nothing),
         ]
-        if torch_run is not None:
-            variants.append(Variant("PyTorch", torch_run(unpacks), check, clear))
+        variants += [
+            Variant(name, run(unpacks), check, clear) for name, run in others.items() if run
+        ]
         medians = bench.measure(
             f"{case}, {way}",
             variants,
@@ -199,7 +201,78 @@ def repeated(kinds: list[Datatype], bytes_max: int, span_max: int) -> list[Datat
     return [types.contiguous(count, kind) for kind in kinds]
 
 
-def torch_copies(message: Message, parts: list[Part]) -> Any:
+@dataclass
+class PackedPart:
+    """A part of a message for other libraries: its box or list, and its packed elements.
+
+    Attributes:
+        begin: Bytes before the part's array in the room's memory.
+        end: Bytes before its end.
+        packed_begin: Bytes before its packed elements.
+        packed_end: Bytes before their end.
+        size: Bytes of an element.
+        index: Numbers of a list's elements, in the order in which they are packed; None of a box.
+        shape: Extents of a box.
+        strides: Elements between two neighbours along each dimension of a box.
+        first: Number of a box's first element.
+    """
+
+    begin: int
+    end: int
+    packed_begin: int
+    packed_end: int
+    size: int
+    index: Any
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    first: int
+
+
+def packed_parts(message: Message, parts: list[Part]) -> list[PackedPart]:
+    """Returns the parts as boxes and lists of elements."""
+    made = []
+    at = 0
+    for part, begin, kind in zip(parts, message.begins, message.kinds, strict=True):
+        size = part.array.dtype.itemsize
+        items = kind.nbytes // part.type.nbytes
+        step = part.type.extent // size
+        index: Any = None
+        shape: tuple[int, ...] = ()
+        strides: tuple[int, ...] = ()
+        first = 0
+        if part.places.size:
+            rows = part.places.astype(np.int64)[None, :] * part.length
+            rows = (rows + np.arange(items)[:, None] * step).reshape(-1, 1)
+            index = (rows + np.arange(part.length)).reshape(-1)
+        else:
+            extents, inner = part.box
+            shape, strides, first = (items, *extents[::-1]), (step, *inner[::-1]), part.begin
+        end = begin + kind.true_upper_bound // size * size
+        made.append(
+            PackedPart(begin, end, at, at + kind.nbytes, size, index, shape, strides, first)
+        )
+        at += kind.nbytes
+    return made
+
+
+def timed_by(synchronize: Callable[[], None], once: Callable[[bool], None]) -> Any:
+    """Returns, for packs or unpacks, a run of some copies in a row."""
+
+    def timed(unpacks: bool) -> Callable[[], float]:
+        def run() -> float:
+            synchronize()
+            begin = time.perf_counter()
+            for _ in range(TIMES):
+                once(unpacks)
+            synchronize()
+            return time.perf_counter() - begin
+
+        return run
+
+    return timed
+
+
+def torch_copies(message: Message, parts: list[PackedPart]) -> Any:
     """Returns PyTorch's way: a strided copy of each box, one index for each list."""
     room = message.room
     if room.tensors is None:
@@ -208,24 +281,15 @@ def torch_copies(message: Message, parts: list[Part]) -> Any:
     arrays, packed = room.tensors
     kinds = {4: torch.int32, 8: torch.int64, 16: torch.complex128}
     moves = []
-    at = 0
-    for part, begin, kind in zip(parts, message.begins, message.kinds, strict=True):
-        size = part.array.dtype.itemsize
-        items = kind.nbytes // part.type.nbytes
-        step = part.type.extent // size
-        dense = packed[at : at + kind.nbytes].view(kinds[size])
-        memory = arrays[begin : begin + kind.true_upper_bound // size * size].view(kinds[size])
-        at += kind.nbytes
-        if part.places.size:
-            rows = part.places.astype(np.int64)[None, :] * part.length
-            rows = (rows + np.arange(items)[:, None] * step).reshape(-1, 1)
-            index = torch.from_numpy((rows + np.arange(part.length)).reshape(-1)).cuda()
-            moves.append((memory, dense, index))
+    for part in parts:
+        dense = packed[part.packed_begin : part.packed_end].view(kinds[part.size])
+        memory = arrays[part.begin : part.end].view(kinds[part.size])
+        if part.index is not None:
+            moves.append((memory, dense, torch.from_numpy(part.index).cuda()))
             continue
-        extents, strides = part.box
-        shape = (items, *extents[::-1])
-        box = memory.as_strided(shape, (step, *strides[::-1]), memory.storage_offset() + part.begin)
-        moves.append((box, dense.view(shape), None))
+        first = memory.storage_offset() + part.first
+        box = memory.as_strided(part.shape, part.strides, first)
+        moves.append((box, dense.view(part.shape), None))
 
     def once(unpacks: bool) -> None:
         for box, dense, index in moves:
@@ -236,18 +300,38 @@ def torch_copies(message: Message, parts: list[Part]) -> Any:
             else:
                 torch.index_select(box, 0, index, out=dense)
 
-    def timed(unpacks: bool) -> Callable[[], float]:
-        def run() -> float:
-            torch.cuda.synchronize()
-            begin = time.perf_counter()
-            for _ in range(TIMES):
-                once(unpacks)
-            torch.cuda.synchronize()
-            return time.perf_counter() - begin
+    return timed_by(torch.cuda.synchronize, once)
 
-        return run
 
-    return timed
+def cupy_copies(message: Message, parts: list[PackedPart]) -> Any:
+    """Returns CuPy's way: a strided copy of each box, `take` or an assignment for each list."""
+    room = message.room
+    if room.cupy is None:
+        return None
+    cupy = room.cupy
+    arrays, packed = (cupy.asarray(side.array) for side in (room.arrays, room.packed))
+    kinds = {4: cupy.int32, 8: cupy.int64, 16: cupy.complex128}
+    moves = []
+    for part in parts:
+        dense = packed[part.packed_begin : part.packed_end].view(kinds[part.size])
+        memory = arrays[part.begin : part.end].view(kinds[part.size])
+        if part.index is not None:
+            moves.append((memory, dense, cupy.asarray(part.index)))
+            continue
+        strides = tuple(stride * part.size for stride in part.strides)
+        box = cupy.lib.stride_tricks.as_strided(memory[part.first :], part.shape, strides)
+        moves.append((box, dense.reshape(part.shape), None))
+
+    def once(unpacks: bool) -> None:
+        for box, dense, index in moves:
+            if index is None:
+                cupy.copyto(box if unpacks else dense, dense if unpacks else box)
+            elif unpacks:
+                box[index] = dense
+            else:
+                cupy.take(box, index, out=dense)
+
+    return timed_by(cupy.cuda.runtime.deviceSynchronize, once)
 
 
 def at_once(bench: Bench, room: Room) -> None:
@@ -310,12 +394,18 @@ def gpu_types(bench: Bench) -> None:
     options = Options(**bench.options)
     bytes_max, span_max = bench.pick(64 << 20, 1 << 16), bench.pick(1 << 30, 16 << 20)
     with gpu_engine(bench) as engine:
-        torch = None if engine_is_emulated(engine) else find_torch()
-        room = Room(engine, span_max + bytes_max, torch)
+        emulated = engine_is_emulated(engine)
+        torch, cupy = (None, None) if emulated else (find_torch(), find_cupy())
+        room = Room(engine, span_max + bytes_max, torch, cupy)
         for name, make in one_of_each(cases(), largest=bench.full):
             parts = make()
             message = Message(room, repeated([part.type for part in parts], bytes_max, span_max))
-            measure(bench, name, message, torch_copies(message, parts))
+            others = packed_parts(message, parts)
+            ways = {
+                "PyTorch": torch_copies(message, others),
+                "CuPy": cupy_copies(message, others),
+            }
+            measure(bench, name, message, ways)
         at_once(bench, room)
         bench.conditions = {**bench.conditions, "seed": options.seed}
         over = []
@@ -324,7 +414,7 @@ def gpu_types(bench: Bench) -> None:
                 continue
             message = Message(room, repeated([drawn.type], bytes_max, span_max))
             case = f"{drawn.number}: {drawn.type!r}"
-            over += [(value, case) for value in measure(bench, case, message, None)]
+            over += [(value, case) for value in measure(bench, case, message, {})]
     for statistic, share in {**QUANTILES, "ninth": 0.9, "greatest": 1.0}.items():
         value = quantile([ratio for ratio, _ in over], share)
         conditions = {"cases": len(over), "statistic": statistic}
