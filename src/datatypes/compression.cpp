@@ -129,12 +129,29 @@ class Compressor {
     return (k - first) / period;
   }
 
+  /// Returns whether the offsets of the first items from number `first` on allow a repetition of
+  /// any period: none, in most places of a list of random places.
+  static bool may_repeat(const Items& items, std::size_t first) {
+    if (first + groups_least * period_max > items.size()) return true;
+    const Item* at = items.data() + first;
+    bool may = false;
+    for (std::size_t period = 1; period <= period_max; ++period) {
+      const std::int64_t step = at[period].offset - at[0].offset;
+      may |= at[2 * period].offset - at[period].offset == step;
+    }
+    return may;
+  }
+
   /// Replaces groups that are repeated by loops, from the first item on: at each place the period
   /// that covers most, of equal ones the shortest.
   Items with_loops(const Items& items) {
     Items made;
     made.reserve(items.size());
     for (std::size_t k = 0; k < items.size();) {
+      if (!may_repeat(items, k)) {
+        made.push_back(items[k++]);
+        continue;
+      }
       std::size_t best_period = 1;
       std::size_t best_count = 1;
       for (std::size_t period = 1; period <= std::min(period_max, items.size() - k); ++period) {

@@ -26,33 +26,35 @@ constexpr std::int64_t runs_sorted_max = std::int64_t{1} << 22;
 
 /// Returns the greatest common divisor, at little cost if `unit` divides `length`.
 std::int64_t common_unit(std::int64_t unit, std::int64_t length) {
+  if (length == unit) return unit;
   return length % unit == 0 ? unit : std::gcd(unit, length);
 }
 
 /// Returns one part of all runs, of the largest unit that divides their lengths.
-TypePart list_of(const std::vector<PackedRun>& runs) {
+/// packed_at: Called for each run in turn, returns where it begins in the packed bytes.
+template <typename AnyRun, typename PackedAt>
+TypePart list_of(const std::vector<AnyRun>& runs, const PackedAt& packed_at) {
   std::int64_t unit = runs[0].bytes;
-  for (const PackedRun& run : runs) unit = common_unit(unit, run.bytes);
+  for (const AnyRun& run : runs) unit = common_unit(unit, run.bytes);
   TypePart part;
   part.nest.element_bytes = unit;
   part.source_step = unit;
   part.target_step = unit;
   part.entries.reserve(runs.size());
-  for (const PackedRun& run : runs) {
-    part.entries.push_back({run.offset, run.packed, run.bytes / unit});
+  for (const AnyRun& run : runs) {
+    const std::int64_t count = run.bytes == unit ? 1 : run.bytes / unit;
+    part.entries.push_back({run.offset, packed_at(run), count});
   }
   return part;
 }
 
+TypePart list_of(const std::vector<PackedRun>& runs) {
+  return list_of(runs, [](const PackedRun& run) { return run.packed; });
+}
+
 TypePart list_of(const std::vector<TypeRun>& runs) {
-  std::vector<PackedRun> packed;
-  packed.reserve(runs.size());
-  std::int64_t at_packed = 0;
-  for (const TypeRun& run : runs) {
-    packed.push_back({run.offset, at_packed, run.bytes});
-    at_packed += run.bytes;
-  }
-  return list_of(packed);
+  std::int64_t end = 0;
+  return list_of(runs, [&](const TypeRun& run) { return std::exchange(end, end + run.bytes); });
 }
 
 /// Collects the nests of a tree: those of equal shape are one part, which lists their places.

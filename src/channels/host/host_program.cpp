@@ -66,6 +66,9 @@ bool HostProgram::compile(const IndexedNest& given) {
   }
   if (!names_short_runs(list)) return false;
   std::vector<std::vector<Run>> by_length(at(host::short_run_bytes_max + 1));
+  const std::int64_t usual =
+      list.nest.element_bytes * (list.moves_touch() ? list.entries[0].count : 1);
+  if (usual <= host::short_run_bytes_max) by_length[at(usual)].reserve(list.entries.size());
   std::vector<Run> longer;
   host::each_run(list, [&](const Run& run) {
     if (run.bytes <= host::short_run_bytes_max) {
