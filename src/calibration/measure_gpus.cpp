@@ -18,7 +18,7 @@ constexpr std::int64_t KiB = 1024;
 constexpr std::int64_t MiB = 1024 * KiB;
 constexpr std::array<std::int64_t, 6> requests{64 * KiB, 256 * KiB, 1 * MiB,
                                                4 * MiB,  16 * MiB,  64 * MiB};
-constexpr std::array<std::int64_t, 5> runs{4, 16, 64, 256, 4 * KiB};
+constexpr std::array<std::int64_t, 6> runs{1, 4, 16, 64, 256, 4 * KiB};
 /// Bytes of transposed samples: a usual tile, and in GPU memory all that one launch carries.
 constexpr std::int64_t turned_tile = 4 * MiB;
 constexpr std::int64_t turned_whole = 128 * MiB;
