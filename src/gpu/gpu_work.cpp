@@ -134,8 +134,10 @@ bool are_pieces(const IndexedNest& one, std::int64_t moves_most) {
   if (one.entries.empty()) return false;
   const bool bytes = one.nest.element_bytes == 1 && one.moves_touch() &&
                      one.nest.source_offset == 0 && one.nest.target_offset == 0;
-  return bytes && std::all_of(one.entries.begin(), one.entries.end(),
-                              [&](const IndexedEntry& entry) { return entry.count <= moves_most; });
+  if (!bytes) return false;
+  std::int64_t most = 0;
+  for (const IndexedEntry& entry : one.entries) most = std::max(most, entry.count);
+  return most <= moves_most;
 }
 
 std::uintptr_t alignment_of(const std::byte* address) {
@@ -398,16 +400,21 @@ Status GpuWork::plan_pieces(std::span<const LoopNest> nests) {
 
 Status GpuWork::plan_pieces(std::span<const IndexedNest> nests) {
   std::int64_t most_pieces = 0;  // each entry begins one, and each full piece may begin another
+  as_they_are_.clear();
   for (const IndexedNest& one : nests) {
+    const std::int64_t most = moves_of_piece(one);
+    const bool as_it_is = are_pieces(one, most);
+    as_they_are_.push_back(as_it_is);
     most_pieces +=
-        static_cast<std::int64_t>(one.entries.size()) + one.moves() / moves_of_piece(one);
+        static_cast<std::int64_t>(one.entries.size()) + (as_it_is ? 0 : one.moves() / most);
   }
   Status reserved = reserve_table(bytes_of_pieces(static_cast<std::size_t>(most_pieces)));
   if (!reserved) return reserved;
   auto* piece = reinterpret_cast<gpu::Piece*>(table_);
-  for (const IndexedNest& one : nests) {
+  for (std::size_t k = 0; k < nests.size(); ++k) {
+    const IndexedNest& one = nests[k];
     const std::int64_t most = moves_of_piece(one);
-    if (are_pieces(one, most)) {
+    if (as_they_are_[k]) {
       std::memcpy(static_cast<void*>(piece), one.entries.data(), one.entries.size_bytes());
       piece += one.entries.size();
       continue;

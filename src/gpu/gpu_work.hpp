@@ -89,6 +89,7 @@ class GpuWork {
   std::vector<IndexedNest> not_places_;
   std::vector<IndexedNest> as_pieces_;
   std::vector<IndexedNest> as_loops_;
+  std::vector<bool> as_they_are_;  ///< whether a list's entries are the table's
   /// What the request takes. Members, so that a request allocates nothing.
   std::vector<EngineCopy> engine_copies_;
   std::vector<gpu::KernelPlan> plans_;

@@ -53,6 +53,17 @@ bool equally_far(std::span<const IndexedEntry> entries, bool source) {
   return true;
 }
 
+/// Whether the first entries are runs too long for places, as those of most lists of long runs are.
+bool begins_with_long_runs(const IndexedNest& one) {
+  constexpr std::size_t looked_at = 8;
+  if (one.nest.element_bytes > run_bytes_most) return true;
+  return one.moves_touch() &&
+         std::all_of(one.entries.begin(), one.entries.begin() + looked_at,
+                     [&](const IndexedEntry& entry) {
+                       return entry.count * one.nest.element_bytes > run_bytes_most;
+                     });
+}
+
 /// The order of the places is that of the side whose accesses can follow each other.
 Grid divide_loops(const IndexedNest& one) {
   Grid grid;
@@ -235,7 +246,7 @@ bool suits(const IndexedNest& one, std::int64_t places, const Grid& grid, int ta
 
 bool plan_places(const IndexedNest& nest, const std::byte* source, const std::byte* target,
                  bool often, PlaceLists& lists) {
-  if (nest.entries.size() < entries_least) return false;
+  if (nest.entries.size() < entries_least || begins_with_long_runs(nest)) return false;
   const Grid grid = divide_loops(nest);
   const std::int64_t bytes = grid.element_bytes;
   if (bytes == 0 || bytes > run_bytes_most || grid.outer.size() > place_loops_max) return false;
