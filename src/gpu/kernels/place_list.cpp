@@ -23,8 +23,11 @@ constexpr std::int64_t places_most = std::int64_t{1} << 26;
 /// Places of so many bytes are written in the order of memory, since the parts of one sector are
 /// then written together; what is read meanwhile lies in the GPU's cache.
 constexpr std::int64_t sorted_bytes_most = std::int64_t{8} << 20;
-/// Smallest number of turns of the loops that pays for sorting the places for one launch.
-constexpr std::int64_t sorted_turns_least = 64;
+/// Most places that are sorted, which takes some 0.1 s.
+constexpr std::int64_t sorted_places_most = std::int64_t{1} << 20;
+/// Smallest number of turns of the loops that pays for sorting the places for one launch: 50 ns for
+/// each place, which saves the GPU some 20 ps in each turn.
+constexpr std::int64_t sorted_turns_least = 4096;
 /// Smallest mean number of moves that do not touch for which an entry is a loop of its own.
 constexpr std::int64_t loop_moves_least = 16;
 
@@ -189,13 +192,15 @@ class TableWriter {
         target_(list.target.table < 0 ? nullptr : table.data() + list.target.table) {}
 
   void add(std::int64_t source, std::int64_t target) {
-    if (source_ != nullptr)
-      *source_++ = static_cast<std::uint32_t>((source - source_least_) >> shift_);
-    if (target_ != nullptr)
-      *target_++ = static_cast<std::uint32_t>((target - target_least_) >> shift_);
+    if (source_ != nullptr) *source_++ = units(source - source_least_);
+    if (target_ != nullptr) *target_++ = units(target - target_least_);
   }
 
  private:
+  std::uint32_t units(std::int64_t bytes) const {
+    return static_cast<std::uint32_t>(bytes >> shift_);
+  }
+
   int shift_;
   std::int64_t source_least_;
   std::int64_t target_least_;
@@ -210,8 +215,10 @@ void make_tables(const IndexedNest& one, const Grid& grid, const Reaches& reache
   const auto make_side = [&](PlaceSide& side, const Reach& reach, std::int64_t begin) {
     const bool has_table = sorted || !reach.equally_far();
     side.offset = begin + (has_table ? reach.least() : reach.first());
-    if (!has_table) side.distance = reach.distance();
-    if (!has_table) return;
+    if (!has_table) {
+      side.distance = reach.distance();
+      return;
+    }
     side.table = static_cast<std::int64_t>(table.size());
     table.resize(table.size() + static_cast<std::size_t>(places));
   };
@@ -249,7 +256,8 @@ bool plan_places(const IndexedNest& nest, const std::byte* source, const std::by
   if (nest.entries.size() < entries_least || begins_with_long_runs(nest)) return false;
   const Grid grid = divide_loops(nest);
   const std::int64_t bytes = grid.element_bytes;
-  if (bytes == 0 || bytes > run_bytes_most || grid.outer.size() > place_loops_max) return false;
+  if (bytes * grid.inner_count * grid.outer_count == 0) return false;
+  if (bytes > run_bytes_most || grid.outer.size() > place_loops_max) return false;
   const std::int64_t moves =
       grid.whole_entries ? static_cast<std::int64_t>(nest.entries.size()) : nest.moves();
   if (!suits(nest, moves * grid.inner_count, grid, 1)) return false;
@@ -265,9 +273,8 @@ bool plan_places(const IndexedNest& nest, const std::byte* source, const std::by
   constexpr std::int64_t units_most = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t entry_most = std::numeric_limits<std::uint32_t>::max();
   const std::int64_t item = places * (bytes / unit);
-  const auto fits = [&](const Reach& side) {
-    return side.equally_far() || side.extent() / unit <= entry_most;
-  };
+  const auto near = [&](const Reach& side) { return side.extent() / unit <= entry_most; };
+  const auto fits = [&](const Reach& side) { return side.equally_far() || near(side); };
   if (item > units_most / grid.outer_count || !fits(reaches.source) || !fits(reaches.target)) {
     return false;
   }
@@ -283,8 +290,9 @@ bool plan_places(const IndexedNest& nest, const std::byte* source, const std::by
   }
   list.unit_bytes = static_cast<std::int32_t>(unit);
   list.units = static_cast<std::uint32_t>(item * grid.outer_count);
-  const bool sorted = !reaches.target.equally_far() && places * bytes <= sorted_bytes_most &&
-                      (often || grid.outer_count >= sorted_turns_least);
+  const bool pays = often || grid.outer_count >= sorted_turns_least;
+  const bool sorted = pays && !reaches.target.equally_far() && near(reaches.source) &&
+                      places <= sorted_places_most && places * bytes <= sorted_bytes_most;
   make_tables(nest, grid, reaches, sorted, places, list, lists.places);
   lists.lists.push_back(list);
   return true;

@@ -163,6 +163,25 @@ TEST(places_that_are_written_often_are_sorted) {
                         often.places.begin() + often.lists[0].target.table + 100));
 }
 
+TEST(places_too_far_apart_for_a_table_are_not_sorted) {
+  Listed list = backwards(100, 12, 48);
+  for (IndexedEntry& entry : list.entries) {
+    entry = {entry.target_offset << 28, entry.source_offset, 1};  // equal distances of 3 GiB
+  }
+  PlaceLists made;
+  REQUIRE(plan_places(list.nest, nullptr, nullptr, true, made));
+  EXPECT_EQ(made.places.size(), std::size_t{100});
+  EXPECT_EQ(made.lists[0].source.table, -1);
+  EXPECT_EQ(made.lists[0].source.distance, std::int64_t{12} << 28);
+}
+
+TEST(nothing_is_planned_of_empty_loops) {
+  Listed list = backwards(100, 12, 48);
+  add(list.nest.nest, 0, 4800, 1200);
+  PlaceLists made;
+  EXPECT(!plan_places(list.nest, nullptr, nullptr, true, made));
+}
+
 TEST(long_runs_short_lists_and_far_places_are_left_to_other_kernels) {
   PlaceLists made;
   const Listed few = backwards(20, 8, 16);
