@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -95,7 +96,7 @@ def test_a_kernel_ends_a_path_over_another_gpu(server: Exporter, tmp_path: Path)
         remote = engine.connect(server.contact)["device"]
         event = engine.copy(np.full(BYTES // 4, 255, "u1"), remote[::4], planner="full")
         event.wait(timeout=20)
-        assert "> node0/device0 > node0/device1" in str(event.plan)
+        assert re.search(r"> node0/device[023] > node0/device1", str(event.plan))
     expected = VALUES.copy()
     expected[::4] = 255
     assert server.ask(f"dump device {tmp_path / 'dump'}") == "done"
