@@ -316,8 +316,9 @@ std::int64_t GpuWork::bytes_before_places() const {
 
 bool GpuWork::reads_often() const {
   if (lists_bytes_ > 0 || pieces_ >= uploaded_pieces_least) return true;
-  if (places_.places.size() >= uploaded_places_least) return true;
-  return std::any_of(places_.lists.begin(), places_.lists.end(),
+  if (places_.places.empty()) return false;
+  return places_.places.size() >= uploaded_places_least ||
+         std::any_of(places_.lists.begin(), places_.lists.end(),
                      [](const gpu::PlaceList& list) { return list.rank > 0; });
 }
 

@@ -54,6 +54,20 @@ def test_objects_become_one_array(gpus: ts.Engine, data: st.DataObject) -> None:
     assert content(gpus, target).tobytes() == values.tobytes()
 
 
+@pytest.mark.parametrize("device", ["device0", "device1"])
+def test_columns_at_equal_distances_need_no_table(device: str) -> None:
+    values = np.random.default_rng(3).random((64, 256)).astype("f4")
+    with ts.Engine(emulated_gpus=2, threads=2) as fresh:
+        source = filled(fresh, values, device)
+        target: Any = fresh.empty(values.shape, "f4", memory=device)
+        fresh.copy(np.zeros_like(values), target).wait(timeout=20)
+        pairs = [(source[:, k], target[:, k]) for k in range(0, 256, 2)]
+        fresh.copy_all(pairs).wait(timeout=20)
+        copied = content(fresh, target)
+    assert np.array_equal(copied[:, ::2], values[:, ::2])
+    assert not copied[:, 1::2].any()
+
+
 def test_many_objects_are_one_copy(gpus: ts.Engine) -> None:
     values = np.random.default_rng(1).random((16, 16, 32))
     boxes = [

@@ -16,8 +16,9 @@ namespace {
 constexpr std::size_t entries_least = 64;
 /// Longest run, in bytes, that the threads of a block share better than a warp has it alone.
 constexpr std::int64_t run_bytes_most = 128;
-/// Longest run, in bytes, that is worth a table of more bytes than the elements.
-constexpr std::int64_t shortest_run_most = 16;
+/// Most bytes of a table for each entry that are worth it if the elements have fewer: a piece would
+/// take 24, and a warp.
+constexpr std::int64_t entry_table_most = 32;
 /// Most places of a list: a table of half a GiB for both sides.
 constexpr std::int64_t places_most = std::int64_t{1} << 26;
 /// Places of so many bytes are written in the order of memory, since the parts of one sector are
@@ -28,13 +29,14 @@ constexpr std::int64_t sorted_places_most = std::int64_t{1} << 20;
 /// Smallest number of turns of the loops that pays for sorting the places for one launch: 50 ns for
 /// each place, which saves the GPU some 20 ps in each turn.
 constexpr std::int64_t sorted_turns_least = 4096;
-/// Smallest mean number of moves that do not touch for which an entry is a loop of its own.
-constexpr std::int64_t loop_moves_least = 16;
+/// Smallest mean number of places that do not touch for which an entry is a nest of its own.
+constexpr std::int64_t nest_places_least = 16;
 
 /// How the moves of a list become places. Loops go within an entry or over all entries.
 struct Grid {
   std::int64_t element_bytes = 0;
-  bool whole_entries = false;  ///< an entry's moves are one element
+  bool whole_entries = false;  ///< all moves of an entry are one element,
+  int moves_log2 = 0;          ///< else two to this power are
   std::vector<Loop> inner;
   std::vector<Loop> outer;
   std::int64_t inner_count = 1;
@@ -56,26 +58,40 @@ bool equally_far(std::span<const IndexedEntry> entries, bool source) {
   return true;
 }
 
+/// Whether the moves of an entry make the nest's elements longer.
+bool moves_join(const IndexedNest& one) {
+  return one.source_step == one.nest.element_bytes && one.target_step == one.nest.element_bytes;
+}
+
 /// Whether the first entries are runs too long for places, as those of most lists of long runs are.
 bool begins_with_long_runs(const IndexedNest& one) {
   constexpr std::size_t looked_at = 8;
   if (one.nest.element_bytes > run_bytes_most) return true;
-  return one.moves_touch() &&
+  return moves_join(one) &&
          std::all_of(one.entries.begin(), one.entries.begin() + looked_at,
                      [&](const IndexedEntry& entry) {
                        return entry.count * one.nest.element_bytes > run_bytes_most;
                      });
 }
 
+/// Joins moves to longer elements: those of whole entries where all are equally long.
+void join_moves(const IndexedNest& one, Grid& grid) {
+  const std::int64_t first = one.entries[0].count;
+  std::int64_t any = 0, differ = 0;
+  for (const IndexedEntry& entry : one.entries) {
+    any |= entry.count;
+    differ |= entry.count ^ first;
+  }
+  grid.whole_entries = differ == 0;
+  if (!grid.whole_entries) grid.moves_log2 = std::countr_zero(static_cast<std::uint64_t>(any));
+  grid.element_bytes *= grid.whole_entries ? first : std::int64_t{1} << grid.moves_log2;
+}
+
 /// The order of the places is that of the side whose accesses can follow each other.
 Grid divide_loops(const IndexedNest& one) {
   Grid grid;
   grid.element_bytes = one.nest.element_bytes;
-  const std::int64_t count = one.entries[0].count;
-  grid.whole_entries =
-      one.moves_touch() && std::all_of(one.entries.begin(), one.entries.end(),
-                                       [&](const IndexedEntry& e) { return e.count == count; });
-  if (grid.whole_entries) grid.element_bytes *= count;
+  if (moves_join(one)) join_moves(one, grid);
   const bool by_source = !equally_far(one.entries, false) && equally_far(one.entries, true);
   const std::int64_t distance =
       std::abs(offset_of(one.entries[1], by_source) - offset_of(one.entries[0], by_source));
@@ -107,17 +123,19 @@ void visit_places(const IndexedNest& one, const Grid& grid, const Visit& visit) 
     for (const IndexedEntry& entry : one.entries) visit(entry.source_offset, entry.target_offset);
     return;
   }
+  const std::int64_t source_step = one.source_step << grid.moves_log2;
+  const std::int64_t target_step = one.target_step << grid.moves_log2;
   for (const IndexedEntry& entry : one.entries) {
     std::int64_t source = entry.source_offset;
     std::int64_t target = entry.target_offset;
-    for (std::int64_t k = grid.whole_entries ? 1 : entry.count; k > 0; --k) {
+    for (std::int64_t k = entry.count >> grid.moves_log2; k > 0; --k) {
       if (grid.inner.empty()) {
         visit(source, target);
       } else {
         visit_loops(grid.inner, source, target, visit);
       }
-      source += one.source_step;
-      target += one.target_step;
+      source += source_step;
+      target += target_step;
     }
   }
 }
@@ -240,13 +258,13 @@ void make_tables(const IndexedNest& one, const Grid& grid, const Reaches& reache
 /// Whether places are faster than a warp for each run, or a block for each entry.
 bool suits(const IndexedNest& one, std::int64_t places, const Grid& grid, int tables) {
   const auto entries = static_cast<std::int64_t>(one.entries.size());
-  const std::int64_t places_each = places / (entries * grid.inner_count);
-  if (!one.moves_touch() && places_each >= loop_moves_least) return false;
-  const std::int64_t run =
-      one.moves_touch() ? grid.element_bytes * places_each : grid.element_bytes;
-  const auto table_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t)) * tables * places;
+  const bool touch = moves_join(one) && grid.inner.empty();
+  if (!touch && places / entries >= nest_places_least) return false;
+  const std::int64_t run = touch ? grid.element_bytes * places / entries : grid.element_bytes;
   if (places > places_most || run > run_bytes_most) return false;
-  return run <= shortest_run_most || table_bytes <= places * grid.outer_count * grid.element_bytes;
+  const auto table_bytes = static_cast<std::int64_t>(sizeof(std::uint32_t)) * tables * places;
+  const std::int64_t moved = places * grid.outer_count * grid.element_bytes;
+  return table_bytes <= std::max(moved, entry_table_most * entries);
 }
 
 }  // namespace
@@ -258,11 +276,12 @@ bool plan_places(const IndexedNest& nest, const std::byte* source, const std::by
   const std::int64_t bytes = grid.element_bytes;
   if (bytes * grid.inner_count * grid.outer_count == 0) return false;
   if (bytes > run_bytes_most || grid.outer.size() > place_loops_max) return false;
-  const std::int64_t moves =
-      grid.whole_entries ? static_cast<std::int64_t>(nest.entries.size()) : nest.moves();
-  if (!suits(nest, moves * grid.inner_count, grid, 1)) return false;
-  const Reaches reaches = reaches_of(nest, grid);
+  const std::int64_t moves = grid.whole_entries ? static_cast<std::int64_t>(nest.entries.size())
+                                                : nest.moves() >> grid.moves_log2;
   const std::int64_t places = moves * grid.inner_count;
+  constexpr std::int64_t units_most = std::numeric_limits<std::int32_t>::max();
+  if (!suits(nest, places, grid, 1) || places > units_most / grid.outer_count) return false;
+  const Reaches reaches = reaches_of(nest, grid);
   if (!suits(nest, places, grid, reaches.tables())) return false;
 
   std::int64_t bits = reaches.source.bits() | reaches.target.bits() | bytes |
@@ -270,7 +289,6 @@ bool plan_places(const IndexedNest& nest, const std::byte* source, const std::by
                       address_bits(target, nest.nest.target_offset);
   for (const Loop& loop : grid.outer) bits |= loop.source_stride | loop.target_stride;
   const std::int64_t unit = common_bytes(bits);
-  constexpr std::int64_t units_most = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t entry_most = std::numeric_limits<std::uint32_t>::max();
   const std::int64_t item = places * (bytes / unit);
   const auto near = [&](const Reach& side) { return side.extent() / unit <= entry_most; };

@@ -175,6 +175,42 @@ TEST(places_too_far_apart_for_a_table_are_not_sorted) {
   EXPECT_EQ(made.lists[0].source.distance, std::int64_t{12} << 28);
 }
 
+TEST(runs_of_unequal_lengths_are_moved_in_units_that_divide_all) {
+  Listed list;
+  list.nest.nest.element_bytes = list.nest.source_step = list.nest.target_step = 1;
+  std::int64_t end = 0;
+  for (std::int64_t k = 0; k < 100; ++k) {
+    const std::int64_t count = k % 2 == 0 ? 8 : 24;
+    list.entries.push_back({k * 7 % 100 * 64, end, count});
+    end += count;
+  }
+  list.nest.entries = list.entries;
+  PlaceLists made;
+  REQUIRE(plan_places(list.nest, nullptr, nullptr, false, made));
+  EXPECT_EQ(made.lists[0].unit_bytes, 8);
+  EXPECT_EQ(made.places.size(), std::size_t{200});
+}
+
+TEST(tables_of_more_bytes_than_pieces_take_are_not_made) {
+  Listed list;
+  list.nest.nest.element_bytes = list.nest.source_step = list.nest.target_step = 1;
+  for (std::int64_t k = 0; k < 100; ++k) {
+    list.entries.push_back({k * 7 % 100 * 64, k * 3 % 100 * 64, k == 50 ? 15 : 16});
+  }
+  list.nest.entries = list.entries;
+  PlaceLists made;
+  EXPECT(!plan_places(list.nest, nullptr, nullptr, false, made));
+}
+
+TEST(nests_of_many_elements_are_left_to_other_kernels) {
+  Listed list = backwards(100, 4, 4 * 64 * 8);
+  for (IndexedEntry& entry : list.entries) entry.target_offset *= 64;
+  add(list.nest.nest, 8, 4 * 64, 4);
+  add(list.nest.nest, 8, 4, 32);
+  PlaceLists made;
+  EXPECT(!plan_places(list.nest, nullptr, nullptr, false, made));
+}
+
 TEST(nothing_is_planned_of_empty_loops) {
   Listed list = backwards(100, 12, 48);
   add(list.nest.nest, 0, 4800, 1200);
