@@ -10,7 +10,14 @@ from typing import Any
 
 from tranship.errors import Error, NotFound
 
-from . import dataspaces, isometry, message_drawings, remote_gpu_drawings, shape_drawings
+from . import (
+    dataspaces,
+    isometry,
+    message_drawings,
+    remote_gpu_drawings,
+    shape_drawings,
+    type_drawings,
+)
 from .dataspaces import drawings as dataspaces_drawings
 from .isometry import drawings
 from .tables import Rows, draw_table
@@ -179,4 +186,6 @@ def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> list[Path]
         return [message_drawings.draw(bench, machine, rows, path)]
     if bench in shape_drawings.BENCHES:
         return [shape_drawings.draw(bench, machine, rows, path)]
+    if bench in type_drawings.BENCHES:
+        return [type_drawings.draw(bench, machine, rows, path)]
     return [draw_table(bench, machine, rows, path)]
