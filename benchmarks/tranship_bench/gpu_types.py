@@ -227,6 +227,12 @@ class PackedPart:
     strides: tuple[int, ...]
     first: int
 
+    def views(self, arrays: Any, packed: Any, kinds: Mapping[int, Any]) -> tuple[Any, Any]:
+        """Returns the elements of the array and the packed ones, by a library's types of sizes."""
+        kind = kinds[self.size]
+        dense = packed[self.packed_begin : self.packed_end].view(kind)
+        return arrays[self.begin : self.end].view(kind), dense
+
 
 def packed_parts(message: Message, parts: list[Part]) -> list[PackedPart]:
     """Returns the parts as boxes and lists of elements."""
@@ -282,8 +288,7 @@ def torch_copies(message: Message, parts: list[PackedPart]) -> Any:
     kinds = {4: torch.int32, 8: torch.int64, 16: torch.complex128}
     moves = []
     for part in parts:
-        dense = packed[part.packed_begin : part.packed_end].view(kinds[part.size])
-        memory = arrays[part.begin : part.end].view(kinds[part.size])
+        memory, dense = part.views(arrays, packed, kinds)
         if part.index is not None:
             moves.append((memory, dense, torch.from_numpy(part.index).cuda()))
             continue
@@ -313,8 +318,7 @@ def cupy_copies(message: Message, parts: list[PackedPart]) -> Any:
     kinds = {4: cupy.int32, 8: cupy.int64, 16: cupy.complex128}
     moves = []
     for part in parts:
-        dense = packed[part.packed_begin : part.packed_end].view(kinds[part.size])
-        memory = arrays[part.begin : part.end].view(kinds[part.size])
+        memory, dense = part.views(arrays, packed, kinds)
         if part.index is not None:
             moves.append((memory, dense, cupy.asarray(part.index)))
             continue
