@@ -15,10 +15,15 @@ namespace tranship::mpi {
 namespace {
 
 constexpr std::array<const char*, tasks> names{"message", "pack", "unpack"};
-constexpr std::array<const char*, constructions> words{"blocks", "vectors", "structs", "lists"};
+constexpr std::array<const char*, constructions> words{"blocks", "arrays", "vectors", "structs",
+                                                       "lists"};
 /// Least gain for which MPI's way is left: MPI libraries carry types of one shape at speeds that
 /// differ by half, by how they were built.
 constexpr double gain_min = 1.5;
+
+/// Vectors and arrays whose runs lie so many times their length apart are left to MPI: both ways
+/// wait for memory, and packing here writes all bytes once more.
+constexpr std::int64_t far_apart = 64;
 
 /// MPI's time over that of packing here, for one run length and one size.
 struct Gain {
@@ -65,6 +70,9 @@ Gains read(const std::string& path) {
 
 bool packing_is_faster(Task task, const TypeShape& shape) {
   if (settings().packing != Packing::measured) return settings().packing == Packing::always;
+  const bool in_loops =
+      shape.construction == Construction::vectors || shape.construction == Construction::arrays;
+  if (in_loops && shape.span_bytes / far_apart >= shape.bytes) return false;
   static const Gains* const gains = new Gains(read(settings().choices));
   const auto& measured =
       (*gains)[static_cast<std::size_t>(task)][static_cast<std::size_t>(shape.construction)];

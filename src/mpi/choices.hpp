@@ -12,18 +12,20 @@ constexpr std::size_t tasks = 3;
 
 /// How a type was built. MPI libraries carry each at a speed of its own.
 enum class Construction {
-  blocks,   ///< loops over contiguous blocks, and sub-arrays
+  blocks,   ///< loops over contiguous blocks
+  arrays,   ///< sub-arrays of basic elements, and structures of few of them
   vectors,  ///< vectors of basic elements
-  structs,  ///< structures
+  structs,  ///< other structures
   lists,    ///< lists that name places
 };
-constexpr std::size_t constructions = 4;
+constexpr std::size_t constructions = 5;
 
 /// What MPI libraries see of a type.
 struct TypeShape {
   Construction construction = Construction::blocks;
-  std::int64_t run_bytes = 0;  ///< of a contiguous run, on average
-  std::int64_t bytes = 0;      ///< of all elements
+  std::int64_t run_bytes = 0;   ///< of a contiguous run, on average
+  std::int64_t bytes = 0;       ///< of all elements
+  std::int64_t span_bytes = 0;  ///< from the first element to the end of the last
 };
 
 /// Whether it is faster to pack elements here than to let MPI. Without measured choices it is not.

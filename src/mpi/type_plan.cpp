@@ -149,7 +149,7 @@ std::shared_ptr<const Items> make_items(const ReadType& one, std::int64_t count,
   made.highest = group.true_upper_bound() + std::max<std::int64_t>(last, 0);
   made.contiguous = !apart && group.runs() == 1 && group.true_lower_bound() == 0;
   const std::int64_t run_bytes = group.bytes() / std::max<std::int64_t>(group.runs(), 1);
-  const TypeShape shape{one.construction, run_bytes, all_bytes};
+  const TypeShape shape{one.construction, run_bytes, all_bytes, made.highest - made.lowest};
   for (std::size_t task = 0; task < tasks; ++task) {
     made.faster[task] = packing_is_faster(static_cast<Task>(task), shape);
   }

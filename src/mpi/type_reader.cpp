@@ -222,8 +222,18 @@ Construction construction_of(const Parts& parts) {
     case MPI_COMBINER_HVECTOR:
       return is_basic(parts.bases[0]) ? Construction::vectors : Construction::blocks;
     case MPI_COMBINER_STRUCT: return Construction::structs;
+    case MPI_COMBINER_SUBARRAY:
+      return is_basic(parts.bases[0]) ? Construction::arrays : Construction::blocks;
     default: return Construction::blocks;
   }
+}
+
+/// Whether the members of a structure have so many runs that MPI is as fast with each of them as
+/// with a type of its own.
+bool has_long_members(const std::vector<Datatype>& members) {
+  constexpr std::int64_t member_runs_least = 16;
+  return std::all_of(members.begin(), members.end(),
+                     [](const Datatype& member) { return member.runs() >= member_runs_least; });
 }
 
 std::optional<ReadType> read(MPI_Datatype type, int depth) {
@@ -241,14 +251,17 @@ std::optional<ReadType> read(MPI_Datatype type, int depth) {
     if (bytes != extent || lower_bound != 0 || bytes <= 0) return {};
     return ReadType{types::contiguous(bytes, types::element("V1"))};
   }
-  Construction construction = construction_of(parts);
   std::vector<Datatype> bases;
+  Construction inside = Construction::blocks;
   for (const MPI_Datatype base : parts.bases) {
     auto inner = read(base, depth + 1);
     if (!inner) return {};
     bases.push_back(std::move(inner->type));
-    construction = std::max(construction, inner->construction);
+    inside = std::max(inside, inner->construction);
   }
+  const bool as_members = inside == Construction::arrays && parts.combiner == MPI_COMBINER_STRUCT &&
+                          has_long_members(bases);
+  const Construction construction = as_members ? inside : std::max(construction_of(parts), inside);
   auto made = construct(parts, bases);
   if (!made || made->bytes() != bytes) return {};
   // Raw bytes have no alignment, by which MPI rounds the extents of structures.

@@ -195,6 +195,9 @@ def test_messages_of_random_types_are_those_of_mpi(mpich: Mpi, seed: int) -> Non
     assert counts(packed.stderr)["messages sent"] > 50
 
 
+CONSTRUCTIONS = {"blocks", "arrays", "vectors", "structs", "lists"}
+
+
 def test_measured_choices_decide(mpich: Mpi, mpich_calls: Path, tmp_path: Path) -> None:
     choices = tmp_path / "choices.txt"
     choices.write_text(
@@ -202,6 +205,7 @@ def test_measured_choices_decide(mpich: Mpi, mpich_calls: Path, tmp_path: Path) 
         "message blocks 4 256 0.5\npack blocks 4 256 3.0\npack vectors 4 256 3.0\n"
         "pack lists 4 256 3.0\npack structs 4 256 3.0\nmessage structs 4 256 0.5\n"
         "unpack vectors 4 256 1.0\nunpack blocks 4 256 1.0\n"
+        "message arrays 4 256 0.5\npack arrays 4 256 3.0\nunpack arrays 4 256 1.0\n"
     )
     variables = {"TRANSHIP_MPI_CHOICES": str(choices), "TRANSHIP_MPI_REPORT": "1"}
     outcome = mpich.run(2, mpich_calls, library=mpich.library(), variables=variables)
@@ -263,9 +267,7 @@ def test_mpi_run_builds_measures_and_runs(mpich: Mpi, mpich_calls: Path, tmp_pat
     [choices] = tmp_path.glob("mpi/*/choices-*.txt")
     lines = [line.split() for line in choices.read_text().splitlines()]
     assert {line[0] for line in lines} == {"message", "pack", "unpack"}
-    assert {line[1] for line in lines} == {"blocks", "vectors", "structs", "lists"} and len(
-        lines
-    ) > 150
+    assert {line[1] for line in lines} == CONSTRUCTIONS and len(lines) > 190
     assert all(float(line[-1]) > 0 for line in lines)
     assert sorted(path.name for path in choices.parent.iterdir()) == [
         choices.name, "libtranship-mpi.so", "measure",

@@ -2,6 +2,7 @@
 // once on two processes and keeps what it prints. A line is "message 64 65536 2.7": what, bytes of
 // a contiguous run, bytes of all elements, MPI's time over the time of packing here.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -22,7 +23,8 @@ constexpr double sample_s = 0.003;  ///< least time of one sample
 constexpr int samples = 7;
 constexpr int rounds_max = 512;
 
-/// Elements in runs, with gaps as long as themselves on average.
+/// Elements in runs, with gaps as long as themselves on average; sub-arrays have gaps between their
+/// planes, too.
 struct Case {
   Construction construction;
   std::int64_t run_bytes;
@@ -32,7 +34,7 @@ struct Case {
 };
 
 const char* name_of(Construction construction) {
-  constexpr const char* names[] = {"blocks", "vectors", "structs", "lists"};
+  constexpr const char* names[] = {"blocks", "arrays", "vectors", "structs", "lists"};
   return names[static_cast<std::size_t>(construction)];
 }
 
@@ -93,6 +95,12 @@ class Measurement {
         places.push_back(static_cast<int>(place / number_bytes));
       }
       MPI_Type_create_indexed_block(runs, length, places.data(), number, &type_);
+    } else if (one.construction == Construction::arrays) {
+      const std::array<std::int64_t, 3> sizes = array_of(one);
+      const int whole[] = {static_cast<int>(sizes[0]), static_cast<int>(2 * sizes[1]), 2 * length};
+      const int part[] = {whole[0], static_cast<int>(sizes[1]), length};
+      const int begin[] = {0, 0, 0};
+      MPI_Type_create_subarray(3, whole, part, begin, MPI_ORDER_C, number, &type_);
     } else if (one.construction == Construction::vectors) {
       MPI_Type_vector(runs, length, 2 * length, number, &type_);
     } else {
@@ -173,8 +181,19 @@ class Measurement {
     return places;
   }
 
+  /// Returns the planes of a sub-array, the rows of each, and the bytes of a row, which is a run.
+  static std::array<std::int64_t, 3> array_of(const Case& one) {
+    const std::int64_t rows = std::min<std::int64_t>(one.runs(), 16);
+    return {one.runs() / rows, rows, one.run_bytes};
+  }
+
   static tranship::Datatype type_of(const Case& one, const std::vector<std::int64_t>& places) {
     const auto byte = types::element("V1");
+    if (one.construction == Construction::arrays) {
+      const std::array<std::int64_t, 3> part = array_of(one);
+      const std::array<std::int64_t, 3> whole{part[0], 2 * part[1], 2 * part[2]};
+      return types::subarray(whole, part, std::array<std::int64_t, 3>{}, byte);
+    }
     if (one.construction == Construction::lists)
       return types::hindexed_block(one.run_bytes, places, byte);
     return types::hvector(one.runs(), one.run_bytes, 2 * one.run_bytes, byte);
@@ -241,10 +260,11 @@ void measure(const Case& one, std::byte* items, std::byte* packed) {
 void measure_all() {
   constexpr std::int64_t bytes_most = std::int64_t{4} << 20;
   constexpr std::int64_t listed_run_most = 256;
-  std::vector<std::byte> items(static_cast<std::size_t>(2 * bytes_most), std::byte{1});
+  std::vector<std::byte> items(static_cast<std::size_t>(4 * bytes_most), std::byte{1});
   std::vector<std::byte> packed(static_cast<std::size_t>(bytes_most), std::byte{1});
   for (const Construction construction :
-       {Construction::blocks, Construction::vectors, Construction::structs, Construction::lists}) {
+       {Construction::blocks, Construction::arrays, Construction::vectors, Construction::structs,
+        Construction::lists}) {
     const bool listed = construction == Construction::lists;
     for (std::int64_t run = 4; run <= (listed ? listed_run_most : 4096); run *= 4) {
       for (std::int64_t bytes = 256; bytes <= bytes_most; bytes *= 4) {
