@@ -48,22 +48,20 @@ def engine_is_emulated(engine: Engine) -> bool:
     return any(bool(gpu["emulated"]) for gpu in _core.list_gpus(engine._core)[0])
 
 
-def find_torch() -> Any:
-    """Returns PyTorch, or None where there is none, or none with a GPU."""
-    try:
-        torch = importlib.import_module("torch")
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() else None
+def gpu_count(engine: Engine) -> int:
+    """Returns how many GPUs the engine uses."""
+    return len(_core.list_gpus(engine._core)[0])
 
 
-def find_cupy() -> Any:
-    """Returns CuPy, or None where there is none, or none with a GPU."""
+def find_library(engine: Engine, name: str) -> Any:
+    """Returns PyTorch or CuPy by its module's name; None where it cannot take the engine's GPUs."""
+    if engine_is_emulated(engine):
+        return None
     try:
-        cupy = importlib.import_module("cupy")
+        library = importlib.import_module(name)
     except ImportError:
         return None
-    return cupy if cupy.cuda.is_available() else None
+    return library if library.cuda.is_available() else None
 
 
 def address_of(array: Any) -> int:
@@ -298,7 +296,7 @@ def lanes(bench: Bench) -> None:
         size = bench.pick(1024 * MiB, MiB)
         pinned = Side(engine, "pinned", (size,), "u1")
         device = Side(engine, "device0", (size,), "u1")
-        links = len(_core.list_gpus(engine._core)[0])
+        links = gpu_count(engine)
         share = size // links
         shares = [Side(engine, f"device{k}", (share,), "u1") for k in range(links)]
         part = [pinned.array[k * share : (k + 1) * share] for k in range(links)]
@@ -425,7 +423,7 @@ def launch_from_python(bench: Bench, engine: Engine) -> None:
 
     64 KiB as they are, and turned: a float32 matrix of 128 x 128.
     """
-    torch = None if engine_is_emulated(engine) else find_torch()
+    torch = find_library(engine, "torch")
     stream = 1 if torch is None else torch.cuda.current_stream()
     source, target, last = (Side(engine, "device0", (128, 128), "f4") for _ in range(3))
     data = random_bytes(65536)

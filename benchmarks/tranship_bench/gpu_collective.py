@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 
-from .gpu import Copy, Side, address_of, engine_is_emulated, find_torch, gpu_engine, raw
+from .gpu import Copy, Side, address_of, find_library, gpu_count, gpu_engine, raw
 from .harness import Bench, Bytes, Variant, random_bytes, same
 
 __all__ = ["gpu_collective"]
@@ -44,7 +43,7 @@ class Arrays:
         self.engine = engine
         self.moves = moves
         self.transposed = transposed
-        gpus = len(_core.list_gpus(engine._core)[0])
+        gpus = gpu_count(engine)
         self.rows = side // gpus
         self.received = [
             1 + max((k for _, _, to, k in moves if to == g), default=-1) for g in range(gpus)
@@ -198,8 +197,8 @@ def measure(bench: Bench, engine: Engine, case: str, arrays: Arrays, torch: Any)
 def gpu_collective(bench: Bench) -> None:
     """Measures broadcasts, scatters and exchanges of all with all."""
     with gpu_engine(bench, 2) as engine:
-        gpus = len(_core.list_gpus(engine._core)[0])
-        torch = None if engine_is_emulated(engine) else find_torch()
+        gpus = gpu_count(engine)
+        torch = find_library(engine, "torch")
         side = bench.pick(8192, 64) // gpus * gpus
         for operation in ("broadcast", "scatter", "all to all"):
             for transposed in (False, True):

@@ -19,10 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 
-from .gpu import gpu_engine
+from .gpu import gpu_count, gpu_engine
 from .harness import Bench, MismatchError
 from .peer import Program, child_environment
 
@@ -101,7 +100,7 @@ class Member(ABC):
         self.engine = engine
         self.rank = rank
         self.steps = Steps(path, rank, len(contacts))
-        gpus = len(_core.list_gpus(engine._core)[0])
+        gpus = gpu_count(engine)
         self.device = f"device{min(rank, gpus - 1)}"
         self.peers = [None if k == rank else engine.connect(c) for k, c in enumerate(contacts)]
         self.exported: list[str] = []

@@ -14,9 +14,8 @@ from tranship.engine import Engine
 from .gpu import (
     SHORT_TIMES,
     Side,
-    engine_is_emulated,
     engine_seconds,
-    find_torch,
+    find_library,
     gpu_engine,
     raw,
     raw_copy,
@@ -129,7 +128,7 @@ def gpu_faces(bench: Bench) -> None:
     cases = slabs(options.seed, options.cases or bench.pick(24, 4), bench.pick(1 << 29, 1 << 20))
     ratios = []
     with gpu_engine(bench) as engine:
-        torch = None if engine_is_emulated(engine) else find_torch()
+        torch = find_library(engine, "torch")
         most = max(max(case.field_bytes, case.traffic_bytes) for case in cases)
         data = random_bytes(most)
         source, target = (Side(engine, "device0", (most,), "u1") for _ in range(2))

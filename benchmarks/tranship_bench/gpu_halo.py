@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tranship import _core
 from tranship.halo import Field, all_directions, nbytes_of
 
-from .gpu import address_of, gpu_engine, raw
+from .gpu import address_of, gpu_count, gpu_engine, raw
 from .gpu_crew import LATENCY_ORIENTED, WIRE, Member, open_crew
 from .gpu_shapes import placed
 from .halo_cases import CASES, fields_of_block, inside_of
@@ -166,7 +165,7 @@ class HaloMember(Member):
 def gpu_halo(bench: Bench) -> None:
     """Measures all cases on 1, 2, 4 and 8 GPUs, as far as there are so many; small: the last."""
     with gpu_engine(bench) as engine:
-        gpus = len(_core.list_gpus(engine._core)[0])
+        gpus = gpu_count(engine)
     counts = [count for count in GRIDS if count <= gpus]
     for count in counts if bench.full else counts[-1:]:
         measure_on(bench, count)

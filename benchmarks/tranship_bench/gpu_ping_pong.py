@@ -13,11 +13,10 @@ from typing import Any
 
 from mpi4py import MPI
 
-from tranship import _core
 from tranship.engine import Engine
 
 from .ddtbench import Part, mpi_type
-from .gpu import Copy, Side, address_of, find_torch, raw
+from .gpu import Copy, Side, address_of, find_library, gpu_count, raw
 from .harness import random_bytes, same
 from .mpi import Mpi
 from .mpi_samples import print_samples
@@ -37,7 +36,7 @@ class Case:
         self.engine = engine
         self.part = part
         self.world = MPI.COMM_WORLD
-        gpus = len(_core.list_gpus(engine._core)[0])
+        gpus = gpu_count(engine)
         self.gpu = min(self.world.rank, gpus - 1)
         self.array = Side(engine, f"device{self.gpu}", (part.array.nbytes,), "u1")
         self.kind = mpi_type(mpi.mpi, part).Commit()
@@ -57,7 +56,7 @@ class Case:
     def ways(self) -> dict[str, Way]:
         """Returns the ways to send the part, by the variant's name."""
         found = {"tranship-mpi": self.by_mpi()}
-        torch = find_torch()
+        torch = find_library(self.engine, "torch")
         if torch is not None:
             found["PyTorch by hand"] = self.by_hand(torch)
         return found

@@ -8,12 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 
 from . import _loops
 from .data import seeded
-from .gpu import SHORT_TIMES, Side, engine_seconds, gpu_engine, raw, raw_copy
+from .gpu import SHORT_TIMES, Side, engine_seconds, gpu_count, gpu_engine, raw, raw_copy
 from .harness import Bench, Variant, same
 from .peer import Other
 
@@ -29,7 +28,7 @@ class Ways:
         self.bench = bench
         self.engine = engine
         self.other = other
-        self.gpus = len(_core.list_gpus(engine._core)[0])
+        self.gpus = gpu_count(engine)
         self.far_gpu = f"device{self.gpus - 1}"
 
     def limit(self, memory: str, count: int, *, up: bool = False) -> Callable[[], float]:

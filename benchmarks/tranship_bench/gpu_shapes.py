@@ -17,9 +17,8 @@ from tranship.engine import Engine
 from .gpu import (
     SHORT_TIMES,
     Side,
-    engine_is_emulated,
     engine_seconds,
-    find_torch,
+    find_library,
     gpu_engine,
     raw,
     raw_copy,
@@ -179,7 +178,7 @@ def measure_shapes(bench: Bench, gpus: int) -> None:
     bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
     cases = list(random_shapes(options.seed, count, sizes))
     with gpu_engine(bench, gpus) as engine:
-        torch = None if engine_is_emulated(engine) else find_torch()
+        torch = find_library(engine, "torch")
         space = Space(engine, cases, torch, gpus - 1)
         outcomes = [convert(bench, engine, space, case) for case in cases]
     report(bench, outcomes)

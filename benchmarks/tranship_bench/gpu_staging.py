@@ -14,11 +14,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from tranship import _core
 from tranship.engine import Engine
 from tranship.staging import Staging
 
-from .gpu import Side, gpu_engine, raw, raw_copy
+from .gpu import Side, gpu_count, gpu_engine, raw, raw_copy
 from .harness import Bench, Bytes, Variant, random_bytes, same
 from .host import timed
 from .staging import KEPT, blocks, server
@@ -32,7 +31,7 @@ IN_A_ROW = 16
 def gpu_staging(bench: Bench) -> None:
     """Measures puts and gets of 64 and 256 MiB, and of 1 GiB in GPU memory."""
     with gpu_engine(bench) as engine:
-        gpus = len(_core.list_gpus(engine._core)[0])
+        gpus = gpu_count(engine)
         for kind in ("host", "device1" if gpus > 1 else "device0"):
             staged(bench, engine, kind)
 

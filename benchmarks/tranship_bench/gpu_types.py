@@ -19,7 +19,7 @@ from tranship.typed_ends import packed_places
 from tranship.types import Datatype
 
 from .ddtbench import Part, cases, one_of_each
-from .gpu import Side, engine_is_emulated, find_cupy, find_torch, gpu_engine, raw, raw_copy
+from .gpu import Side, find_library, gpu_engine, raw, raw_copy
 from .gpu_faces import SECTOR_BYTES
 from .gpu_shapes import nothing, ok
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
@@ -398,8 +398,7 @@ def gpu_types(bench: Bench) -> None:
     options = Options(**bench.options)
     bytes_max, span_max = bench.pick(64 << 20, 1 << 16), bench.pick(1 << 30, 16 << 20)
     with gpu_engine(bench) as engine:
-        emulated = engine_is_emulated(engine)
-        torch, cupy = (None, None) if emulated else (find_torch(), find_cupy())
+        torch, cupy = (find_library(engine, name) for name in ("torch", "cupy"))
         room = Room(engine, span_max + bytes_max, torch, cupy)
         for name, make in one_of_each(cases(), largest=bench.full):
             parts = make()

@@ -15,8 +15,6 @@ namespace tranship::mpi {
 namespace {
 
 constexpr std::array<const char*, tasks> names{"message", "pack", "unpack"};
-constexpr std::array<const char*, constructions> words{"blocks", "arrays", "vectors", "structs",
-                                                       "lists"};
 /// Least gain for which MPI's way is left: MPI libraries carry types of one shape at speeds that
 /// differ by half, by how they were built.
 constexpr double gain_min = 1.5;
@@ -59,7 +57,7 @@ Gains read(const std::string& path) {
   double gain = 0;
   while (file >> task >> construction >> run >> bytes >> gain) {
     const std::size_t row = place_of(task, names);
-    const std::size_t column = place_of(construction, words);
+    const std::size_t column = place_of(construction, construction_names);
     if (row == tasks || column == constructions || run <= 0 || bytes <= 0) continue;
     gains[row][column].push_back({std::log2(run), std::log2(bytes), gain});
   }

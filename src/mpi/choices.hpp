@@ -1,6 +1,7 @@
 // Which messages are packed here, and which are left to MPI: measured on this machine.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,6 +20,9 @@ enum class Construction {
   lists,    ///< lists that name places
 };
 constexpr std::size_t constructions = 5;
+/// Their names in the file of measured choices.
+constexpr std::array<const char*, constructions> construction_names{"blocks", "arrays", "vectors",
+                                                                    "structs", "lists"};
 
 /// What MPI libraries see of a type.
 struct TypeShape {

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tranship import _core
 from tranship.engine import Engine
 
 from ..child import Service, serve
+from ..gpu import gpu_count
 from .real_places import Form, Stores
 
 
@@ -23,7 +23,7 @@ class Neighbourhood(Service):
         super().__init__(engine)
         self.groups: dict[str, Stores] = {}
         # The first process takes the first GPU; if there are more GPUs, this process has its own.
-        self.device = min(1, len(_core.list_gpus(engine._core)[0]) - 1)
+        self.device = min(1, gpu_count(engine) - 1)
 
     def make_stores(
         self, name: str, word: str, points: int, soa: bool, count: int, prefix: str

@@ -33,11 +33,6 @@ struct Case {
   std::int64_t runs() const { return bytes / run_bytes; }
 };
 
-const char* name_of(Construction construction) {
-  constexpr const char* names[] = {"blocks", "arrays", "vectors", "structs", "lists"};
-  return names[static_cast<std::size_t>(construction)];
-}
-
 /// One way to do the same work, `rounds` times.
 using Way = std::function<void(int rounds)>;
 
@@ -249,7 +244,8 @@ void measure(const Case& one, std::byte* items, std::byte* packed) {
   const double messages = measured.messages();
   if (rank_here() != 0) return;
   const auto print = [&](const char* what, double value) {
-    std::printf("%s %s %lld %lld %.3g\n", what, name_of(one.construction),
+    std::printf("%s %s %lld %lld %.3g\n", what,
+                tranship::mpi::construction_names[static_cast<std::size_t>(one.construction)],
                 static_cast<long long>(one.run_bytes), static_cast<long long>(one.bytes), value);
   };
   print("message", messages);
