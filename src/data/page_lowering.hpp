@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "data/equal_runs.hpp"
 #include "data/indexed_nest.hpp"
 #include "data/lowering.hpp"
 
@@ -23,5 +25,10 @@ struct PageLists {
 bool lower_pages(const Corner& source, const Corner& target, const Point& extents,
                  const std::vector<int>& field_of_target, const PageLists& pages,
                  std::int64_t count_max, IndexedCopy& copy);
+
+/// Returns the copy of all pages as runs; nothing if a page is no contiguous run on both sides, or
+/// pages are not at equal distances. It refers to the lists.
+std::optional<EqualRuns> page_runs(const Corner& source, const Corner& target, const Point& extents,
+                                   const std::vector<int>& field_of_target, const PageLists& pages);
 
 }  // namespace tranship

@@ -40,42 +40,6 @@ Error outside(const PieceLists& pieces, const PieceBlocks& blocks) {
   return {ErrorCode::invalid_argument, "a list of pieces changed during the call"};
 }
 
-/// What one look at all pieces finds, without a branch for each of them.
-struct Survey {
-  bool inside = true;      ///< all pieces lie inside their blocks
-  bool ascending = true;   ///< in the target, each begins behind the end of the one before
-  bool equal = true;       ///< all lengths are the same
-  std::int64_t grain = 0;  ///< largest power of two that divides the target's offsets and lengths
-};
-
-Survey survey(const PieceLists& pieces, const PieceBlocks& blocks) {
-  using Word = std::uint64_t;  // its sums wrap; a negative number has the highest bit
-  Word outside = 0;
-  Word backwards = 0;
-  Word differ = 0;
-  Word any = 0;
-  Word end = 0;
-  const auto source_bytes = static_cast<Word>(blocks.source_bytes);
-  const auto target_bytes = static_cast<Word>(blocks.target_bytes);
-  const Word first = pieces.lengths.empty() ? 0 : static_cast<Word>(pieces.lengths[0]);
-  for (std::size_t k = 0; k < pieces.lengths.size(); ++k) {
-    const auto length = static_cast<Word>(pieces.lengths[k]);
-    const auto source = static_cast<Word>(pieces.source_offsets[k]);
-    const auto target = static_cast<Word>(pieces.target_offsets[k]);
-    const Word source_room = source_bytes - length;
-    const Word target_room = target_bytes - length;
-    outside |= length | source | target | source_room | target_room | (source_room - source) |
-               (target_room - target);
-    backwards |= target - end;
-    differ |= length ^ first;
-    any |= target | length;
-    end = target + length;
-  }
-  const Word sign = Word{1} << 63;
-  return {(outside & sign) == 0, (backwards & sign) == 0, differ == 0,
-          static_cast<std::int64_t>(any & (~any + 1))};
-}
-
 /// A set of bytes, of which `grain` neighbours are one bit.
 class ByteSet {
  public:
@@ -135,29 +99,18 @@ constexpr std::int64_t set_bits_most = 1024;
 /// Largest number of marks for each piece of one grain.
 constexpr std::int64_t marks_most = 32;
 
-/// Whether pieces of one grain each lie at different places.
-bool all_differ(List offsets, std::int64_t bytes, std::int64_t grain) {
-  const int shift = std::countr_zero(static_cast<std::uint64_t>(grain));
-  std::vector<std::uint8_t> marks(static_cast<std::size_t>((bytes >> shift) + 1));
-  std::uint8_t met = 0;
-  for (const std::int64_t offset : offsets) {
-    std::uint8_t& mark = marks[static_cast<std::size_t>(offset >> shift)];
-    met |= mark;
-    mark = 1;
-  }
-  return met == 0;
-}
-
-Conflict written_twice(const PieceLists& pieces, const Survey& seen, std::int64_t bytes) {
+Conflict written_twice(const PieceLists& pieces, const PieceSurvey& seen, std::int64_t bytes) {
   const List offsets = pieces.target_offsets;
   const List lengths = pieces.lengths;
   if (seen.ascending) return std::nullopt;
-  if (seen.grain > 0 && bytes / seen.grain <= set_bits_most * std::ssize(lengths)) {
-    const bool single = seen.equal && lengths[0] == seen.grain;
-    if (single && bytes / seen.grain <= marks_most * std::ssize(lengths)) {
-      if (all_differ(offsets, bytes, seen.grain)) return std::nullopt;
+  const std::int64_t grain = seen.target_grain;
+  if (grain > 0 && bytes / grain <= set_bits_most * std::ssize(lengths)) {
+    const bool single = seen.equal && lengths[0] == grain;
+    if (single && bytes / grain <= marks_most * std::ssize(lengths)) {
+      const int shift = std::countr_zero(static_cast<std::uint64_t>(grain));
+      if (all_differ(offsets, bytes, shift)) return std::nullopt;
     } else {
-      ByteSet written(bytes, seen.grain);
+      ByteSet written(bytes, grain);
       bool twice = false;
       for (std::size_t k = 0; k < lengths.size(); ++k) twice |= written.add(offsets[k], lengths[k]);
       if (!twice) return std::nullopt;
@@ -189,7 +142,7 @@ Conflict read_and_written(const PieceLists& pieces, std::int64_t distance) {
 
 }  // namespace
 
-Status check_pieces(const PieceLists& pieces, const PieceBlocks& blocks) {
+Result<PieceSurvey> check_pieces(const PieceLists& pieces, const PieceBlocks& blocks) {
   const std::size_t count = pieces.lengths.size();
   if (pieces.source_offsets.size() != count || pieces.target_offsets.size() != count) {
     return Error{ErrorCode::invalid_argument,
@@ -198,7 +151,7 @@ Status check_pieces(const PieceLists& pieces, const PieceBlocks& blocks) {
                      std::to_string(count) + " lengths",
                  "give as many of each"};
   }
-  const Survey seen = survey(pieces, blocks);
+  const PieceSurvey seen = survey(pieces, blocks.source_bytes, blocks.target_bytes);
   if (!seen.inside) return outside(pieces, blocks);
   if (const Conflict twice = written_twice(pieces, seen, blocks.target_bytes)) {
     return Error{ErrorCode::invalid_argument,
@@ -208,14 +161,14 @@ Status check_pieces(const PieceLists& pieces, const PieceBlocks& blocks) {
   }
   const bool apart = !blocks.distance || *blocks.distance >= blocks.source_bytes ||
                      *blocks.distance <= -blocks.target_bytes;
-  if (apart) return {};
+  if (apart) return seen;
   if (const Conflict both = read_and_written(pieces, *blocks.distance)) {
     return Error{ErrorCode::invalid_argument,
                  "the source of piece " + std::to_string(both->first) +
                      " overlaps the target of piece " + std::to_string(both->second),
                  "copy to pieces of their own first"};
   }
-  return {};
+  return seen;
 }
 
 }  // namespace tranship

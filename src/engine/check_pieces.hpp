@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.hpp"
-#include "data/piece_lowering.hpp"
+#include "data/piece_survey.hpp"
 
 namespace tranship {
 
@@ -18,8 +18,8 @@ struct PieceBlocks {
 };
 
 /// Checks that the lists are as long as each other, that all pieces lie inside the blocks, and that
-/// no byte is written twice, or both read and written.
+/// no byte is written twice, or both read and written. Returns what it has seen of them.
 /// @error invalid_argument; out_of_range. Both name a piece by its number in the lists.
-Status check_pieces(const PieceLists& pieces, const PieceBlocks& blocks);
+Result<PieceSurvey> check_pieces(const PieceLists& pieces, const PieceBlocks& blocks);
 
 }  // namespace tranship

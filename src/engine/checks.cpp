@@ -9,6 +9,7 @@
 #include "channels/file/file.hpp"
 #include "data/lowering.hpp"
 #include "data/overlap.hpp"
+#include "data/piece_survey.hpp"
 
 namespace tranship {
 namespace {
@@ -58,6 +59,15 @@ class PageSet {
 
   std::vector<std::uint64_t> words_;
 };
+
+bool is_written_twice(std::span<const std::int64_t> pages, std::int64_t count) {
+  constexpr std::int64_t marks_most = 32;  // bytes for each page of the list: more are slower
+  if (count <= marks_most * std::ssize(pages)) return !all_differ(pages, count, 0);
+  PageSet written(count);
+  bool twice = false;
+  for (const std::int64_t page : pages) twice |= written.insert(page);
+  return twice;
+}
 
 /// Names the first page that is in the list twice.
 Error named_twice(std::span<const std::int64_t> pages) {
@@ -216,16 +226,15 @@ Status check_pages(const Array& source, const Array& target,
   }
   if (Status s = check_pages(source, source_pages, "source"); !s) return s;
   if (Status s = check_pages(target, target_pages, "target"); !s) return s;
-  PageSet written(target.view.extents[0]);
-  bool twice = false;
-  for (const std::int64_t page : target_pages) twice |= written.insert(page);
-  if (twice) return named_twice(target_pages);
+  if (is_written_twice(target_pages, target.view.extents[0])) return named_twice(target_pages);
   if (Status s = check_places(target); !s) return s;
   const bool same = source.place.address == target.place.address &&
                     source.place.attachment == target.place.attachment &&
                     source.view.mapping->key() == target.view.mapping->key() &&
                     source.view.lower == target.view.lower;
   if (!same) return check_overlap(source, target, target.view);
+  PageSet written(target.view.extents[0]);
+  for (const std::int64_t page : target_pages) written.insert(page);
   for (const std::int64_t page : source_pages) {
     if (written.contains(page)) {
       return invalid("page " + std::to_string(page) + " is both read and written",

@@ -18,6 +18,23 @@ constexpr std::int64_t tile_bytes_least = 64 << 10;
 /// Fewest slots of a buffer between two hops: one is filled while the other is emptied.
 constexpr int slots_least = 2;
 
+/// Shortest runs that go as EqualRuns: shorter ones are joined to longer ones, or are places.
+constexpr std::int64_t equal_bytes_least = 256;
+/// Longest: a piece of a list is cut so that all get as many threads.
+constexpr std::int64_t equal_bytes_most = 64 << 10;
+/// Fewest runs of one length for which their form matters.
+constexpr std::size_t equal_count_least = 64;
+
+/// Returns the plan of a path without its tiles and nests.
+std::shared_ptr<Plan> plan_of_list(const ListPath& path, std::int64_t bytes, std::int64_t tiles) {
+  auto made = std::make_shared<Plan>(*path.plan);
+  made->nests.clear();
+  made->bytes = bytes;
+  made->tile_bytes = 0;  // tiles differ in size
+  made->tiles = tiles;
+  return made;
+}
+
 }  // namespace
 
 Result<ListPath> path_of_list(CopyRunner& runner, const PlanQuery& query) {
@@ -53,11 +70,7 @@ ListPlan plan_list(const ListPath& path, CopyPair ends, const CopyOptions& optio
   } else {
     copy.finish(path.tile_bytes, tile_entries_max);
   }
-  auto made = std::make_shared<Plan>(*path.plan);
-  made->nests.clear();
-  made->bytes = copy.bytes();
-  made->tile_bytes = 0;  // tiles differ in size
-  made->tiles = copy.tiles();
+  auto made = plan_of_list(path, copy.bytes(), copy.tiles());
   if (made->hops.size() > 1) {
     made->direct = false;
     made->slots = std::max(made->slots, slots_least);
@@ -65,11 +78,22 @@ ListPlan plan_list(const ListPath& path, CopyPair ends, const CopyOptions& optio
   return {std::move(made), std::move(ends), {}};
 }
 
+bool goes_as_equal_runs(const ListPath& path, const CopyOptions& options, std::size_t count,
+                        std::int64_t bytes) {
+  return path.one_launch && options.after.empty() && count >= equal_count_least &&
+         bytes >= equal_bytes_least && bytes <= equal_bytes_most;
+}
+
+ListPlan plan_equal_runs(const ListPath& path, CopyPair ends, const EqualRuns& runs) {
+  return {plan_of_list(path, runs.count() * runs.bytes, 1), std::move(ends), {}, runs};
+}
+
 Result<Event> carry_list(CopyRunner& runner, const ListPlan& plan, const CopyOptions& options,
                          IndexedCopy& copy) {
   if (!plan.plan) return copy_each(runner, plan.runs, options);
   if (plan.plan->bytes == 0) return Event(plan.plan);
   const auto& [source, target] = plan.ends;
+  if (plan.equal) return runner.carry(plan.plan, source, target, options, {.runs = &*plan.equal});
   return runner.carry(plan.plan, source, target, options, {.indexed = &copy});
 }
 

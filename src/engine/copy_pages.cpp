@@ -71,9 +71,16 @@ Result<ListPlan> plan_pages(CopyRunner& runner, Array source, Array target, cons
   path->tile_bytes = std::max(path->tile_bytes, page_bytes);
   auto fields = match_fields(*all.source.mapping, *all.target.mapping);
   if (!fields) return fields.error();
-  const bool lowered = lower_pages(
-      {all.source.mapping.get(), all.source.lower}, {all.target.mapping.get(), all.target.lower},
-      one->source.extents, *fields, pages, path->tile_bytes / page_bytes, copy);
+  const Corner from{all.source.mapping.get(), all.source.lower};
+  const Corner to{all.target.mapping.get(), all.target.lower};
+  const bool fits = std::max(source.view.extents[0], target.view.extents[0]) <= run_place_most;
+  if (fits && goes_as_equal_runs(*path, options, pages.source.size(), page_bytes)) {
+    if (const auto runs = page_runs(from, to, one->source.extents, *fields, pages)) {
+      return plan_equal_runs(*path, {std::move(source), std::move(target)}, *runs);
+    }
+  }
+  const bool lowered = lower_pages(from, to, one->source.extents, *fields, pages,
+                                   path->tile_bytes / page_bytes, copy);
   const bool launches =
       !path->one_launch || moves_runs(copy.nests()) || pages.source.size() <= launch_pages_max;
   if (!lowered || !launches) return ListPlan{nullptr, {}, runs_of(source, target, pages)};

@@ -1,5 +1,8 @@
 #include "engine/copy_pieces.hpp"
 
+#include <bit>
+#include <optional>
+
 #include "engine/byte_blocks.hpp"
 #include "engine/check_pieces.hpp"
 #include "engine/checks.hpp"
@@ -7,18 +10,39 @@
 namespace tranship {
 namespace {
 
-Status check_blocks(const CopyPair& ends, const PieceLists& pieces) {
+Result<PieceSurvey> check_blocks(const CopyPair& ends, const PieceLists& pieces) {
   const auto& [source, target] = ends;
   PieceBlocks blocks{source.view.bytes(), target.view.bytes(), distance_between(source, target)};
   if (blocks.distance) *blocks.distance += begin_of(target) - begin_of(source);
   return check_pieces(pieces, blocks);
 }
 
+/// Returns pieces of one length in their short form; nothing if they differ, if a table cannot hold
+/// their offsets, or if short ones follow each other: those are joined.
+std::optional<EqualRuns> equal_runs_of(const CopyPair& ends, const PieceLists& pieces,
+                                       const PieceSurvey& seen) {
+  constexpr std::int64_t joined_below = 4096;  // a longer piece gains nothing by it
+  if (!seen.equal || (pieces.lengths[0] < joined_below && mostly_follow(pieces))) return {};
+  const auto side = [](std::span<const std::int64_t> offsets, std::int64_t grain,
+                       const Array& array) {
+    const int shift = std::countr_zero(static_cast<std::uint64_t>(grain));
+    return RunSide{offsets, shift, grain, begin_of(array)};
+  };
+  if (ends.source.view.bytes() / seen.source_grain > run_place_most ||
+      ends.target.view.bytes() / seen.target_grain > run_place_most) {
+    return {};
+  }
+  return EqualRuns{side(pieces.source_offsets, seen.source_grain, ends.source),
+                   side(pieces.target_offsets, seen.target_grain, ends.target), pieces.lengths[0]};
+}
+
 }  // namespace
 
 Status check_pieces(const Array& source, const Array& target, const PieceLists& pieces) {
   const auto ends = as_bytes(source, target);
-  return ends ? check_blocks(*ends, pieces) : Status(ends.error());
+  if (!ends) return ends.error();
+  const auto seen = check_blocks(*ends, pieces);
+  return seen ? Status{} : Status(seen.error());
 }
 
 Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Array& target,
@@ -26,12 +50,18 @@ Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Arra
                              IndexedCopy& copy) {
   auto ends = as_bytes(source, target);
   if (!ends) return ends.error();
-  if (Status s = check_blocks(*ends, pieces); !s) return s.error();
-  auto query = byte_query(runner, *ends, pieces.bytes(), options);
+  const auto seen = check_blocks(*ends, pieces);
+  if (!seen) return seen.error();
+  auto query = byte_query(runner, *ends, seen->bytes, options);
   if (!query) return query.error();
   auto path = path_of_list(runner, *query);
   if (!path) return path.error();
-  if (pieces.bytes() == 0) return ListPlan{std::move(path->plan), std::move(*ends), {}};
+  if (seen->bytes == 0) return ListPlan{std::move(path->plan), std::move(*ends), {}};
+  if (const auto runs = equal_runs_of(*ends, pieces, *seen)) {
+    if (goes_as_equal_runs(*path, options, pieces.lengths.size(), runs->bytes)) {
+      return plan_equal_runs(*path, std::move(*ends), *runs);
+    }
+  }
   lower_pieces(pieces, begin_of(ends->source), begin_of(ends->target), path->tile_bytes, copy);
   return plan_list(*path, std::move(*ends), options, copy);
 }

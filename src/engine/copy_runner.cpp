@@ -58,6 +58,7 @@ Request request_of(const Plan& plan, const Array& source, const Array& target,
   Request request;
   request.nests = cargo.nests;
   request.indexed = cargo.lists();
+  request.runs = cargo.runs;
   request.source = source.place;
   request.target = target.place;
   request.bytes = plan.bytes;

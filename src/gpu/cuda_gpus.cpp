@@ -210,6 +210,8 @@ class CudaGpus final : public Gpus {
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::RunTable& table, const std::byte* source,
+                std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::PlaceLaunch& places, const std::byte* source,
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::NestTable& table, const std::byte* source,
@@ -560,6 +562,13 @@ Status CudaGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, std::
   return run("a kernel's launch", stream.device, [&] {
     return static_cast<cudaError_t>(
         gpu::launch_pieces(pieces, count, source, target, stream.handle));
+  });
+}
+
+Status CudaGpus::launch(const GpuStream& stream, const gpu::RunTable& table,
+                        const std::byte* source, std::byte* target) {
+  return run("a kernel's launch", stream.device, [&] {
+    return static_cast<cudaError_t>(gpu::launch_runs(table, source, target, stream.handle));
   });
 }
 

@@ -21,6 +21,7 @@
 #include "base/check.hpp"
 #include "gpu/gpus.hpp"
 #include "gpu/kernels/launch.hpp"
+#include "gpu/kernels/pieces_body.hpp"
 #include "gpu/pitches.hpp"
 #include "os/shared_memory.hpp"
 
@@ -120,6 +121,8 @@ class EmulatedGpus final : public Gpus {
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::RunTable& table, const std::byte* source,
+                std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::PlaceLaunch& places, const std::byte* source,
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::NestTable& table, const std::byte* source,
@@ -470,6 +473,24 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, s
   }
   std::lock_guard running((*lane)->lock);
   gpu::run_pieces_on_host(pieces, count, source, target);
+  return {};
+}
+
+Status EmulatedGpus::launch(const GpuStream& stream, const gpu::RunTable& table,
+                            const std::byte* source, std::byte* target) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  CHECK(where(table.numbers).kind != MemoryKind::host,
+        "a kernel reads its table of runs from memory that the GPU reaches");
+  for (std::int64_t k = 0; k < table.count; ++k) {
+    const gpu::Piece piece = gpu::piece_of(table, k);
+    if (auto status =
+            reaches(stream.device, source + piece.source_offset, target + piece.target_offset);
+        !status)
+      return status;
+  }
+  std::lock_guard running((*lane)->lock);
+  gpu::run_runs_on_host(table, source, target);
   return {};
 }
 

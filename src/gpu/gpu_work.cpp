@@ -168,7 +168,8 @@ Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay 
 
 Status GpuWork::prepare(const GpuStream& stream, const Request& request, GpuWay way) {
   if (Status status = plan(request, way, true); !status) return status;
-  const bool has_table = lists_bytes_ > 0 || pieces_ > 0 || !places_.places.empty();
+  const bool has_table =
+      lists_bytes_ > 0 || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
   return has_table ? upload(stream) : Status{};
 }
 
@@ -184,6 +185,11 @@ Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::by
     Status status = one_run ? gpus_->copy(stream, from, to, copy.shape.width_bytes)
                             : gpus_->copy(stream, from, to, copy.shape);
     if (!status) return status;
+  }
+  if (runs_.count > 0) {
+    gpu::RunTable runs = runs_;
+    runs.numbers = reinterpret_cast<const std::uint32_t*>(read_table_);
+    if (Status s = gpus_->launch(stream, runs, source, target); !s) return s;
   }
   if (pieces_ > 0) {
     const auto* pieces = reinterpret_cast<const gpu::Piece*>(read_table_);
@@ -217,16 +223,45 @@ Status GpuWork::launch_places(const GpuStream& stream, const std::byte* source,
 Status GpuWork::plan(const Request& request, GpuWay way, bool often) {
   engine_copies_.clear();
   plans_.clear();
+  runs_ = {};
   pieces_ = 0;
   lists_bytes_ = 0;
   places_.lists.clear();
   places_.places.clear();
   source_alignment_ = alignment_of(request.source.address);
   target_alignment_ = alignment_of(request.target.address);
+  if (request.runs != nullptr) return plan_runs(*request.runs);
   Request rest = request;
   rest.indexed = plan_places(request, often);
   if (Status status = plan_rest(rest, way); !status) return status;
   return write_places();
+}
+
+Status GpuWork::plan_runs(const EqualRuns& runs) {
+  const auto count = static_cast<std::size_t>(runs.count());
+  const auto bytes = static_cast<std::int64_t>(2 * count * sizeof(std::uint32_t));
+  if (Status status = reserve_table(bytes); !status) return status;
+  auto* number = reinterpret_cast<std::uint32_t*>(table_);
+  for (const RunSide* side : {&runs.source, &runs.target}) {
+    const std::int64_t* places = side->places.data();
+    const int shift = side->shift;
+    for (std::size_t k = 0; k < count; ++k) {
+      number[k] = static_cast<std::uint32_t>(places[k] >> shift);
+    }
+    number += count;
+  }
+  runs_.count = runs.count();
+  runs_.bytes = runs.bytes;
+  runs_.source_offset = runs.source.offset;
+  runs_.target_offset = runs.target.offset;
+  runs_.source_step = runs.source.step;
+  runs_.target_step = runs.target.step;
+  return {};
+}
+
+std::int64_t GpuWork::bytes_before_places() const {
+  return runs_.count > 0 ? runs_.count * std::int64_t{2 * sizeof(std::uint32_t)}
+                         : bytes_of_pieces(static_cast<std::size_t>(pieces_)) + lists_bytes_;
 }
 
 std::span<const IndexedNest> GpuWork::plan_places(const Request& request, bool often) {
@@ -310,12 +345,8 @@ Status GpuWork::plan_lists(std::span<const LoopNest> nests, const Request& reque
   return {};
 }
 
-std::int64_t GpuWork::bytes_before_places() const {
-  return bytes_of_pieces(static_cast<std::size_t>(pieces_)) + lists_bytes_;
-}
-
 bool GpuWork::reads_often() const {
-  if (lists_bytes_ > 0 || pieces_ >= uploaded_pieces_least) return true;
+  if (lists_bytes_ > 0 || std::max(pieces_, runs_.count) >= uploaded_pieces_least) return true;
   if (places_.places.empty()) return false;
   return places_.places.size() >= uploaded_places_least ||
          std::any_of(places_.lists.begin(), places_.lists.end(),

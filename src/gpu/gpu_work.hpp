@@ -57,6 +57,8 @@ class GpuWork {
   Status plan(const Request& request, GpuWay way, bool often);
   /// Plans the indexed nests of short runs as lists of places; returns the others.
   std::span<const IndexedNest> plan_places(const Request& request, bool often);
+  /// Plans runs of one length as one launch of a kernel.
+  Status plan_runs(const EqualRuns& runs);
   /// Plans what is left of a request.
   Status plan_rest(const Request& request, GpuWay way);
   /// Writes the places' table behind the others.
@@ -93,6 +95,7 @@ class GpuWork {
   /// What the request takes. Members, so that a request allocates nothing.
   std::vector<EngineCopy> engine_copies_;
   std::vector<gpu::KernelPlan> plans_;
+  gpu::RunTable runs_;       ///< of a request of equal runs; its numbers are at the table's begin
   std::int64_t pieces_ = 0;  ///< number of pieces at the table's begin; lists and places follow
   gpu::NestLists lists_;
   std::int64_t lists_bytes_ = 0;  ///< bytes of the lists in the table; 0: none

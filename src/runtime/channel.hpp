@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "data/equal_runs.hpp"
 #include "data/indexed_nest.hpp"
 #include "data/loop_nest.hpp"
 
@@ -47,6 +48,8 @@ struct Request {
   /// Carried in addition to `nests`. Channels whose capabilities do not name them get what
   /// expanded() makes of them.
   std::span<const IndexedNest> indexed;
+  /// Carried in place of both, if not null: by GPUs, to which alone it is given.
+  const EqualRuns* runs = nullptr;
   Place source;
   Place target;
   std::int64_t bytes = 0;  ///< the sum over all nests

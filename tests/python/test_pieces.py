@@ -126,6 +126,66 @@ def test_neighbours_are_one_run(places: Places) -> None:
     assert np.array_equal(content(places.engine, target), content(places.engine, source))
 
 
+def pieces_of_one_length(generator: np.random.Generator, size: int) -> tuple[Any, Any, int]:
+    """Draws pieces of one length at places of one grid, which differ in the target."""
+    length = int(generator.choice([256, 264, 272, 320, 384, 512, 1024, 1000, 4096, 4160, 65536]))
+    length = min(length, size // 8)
+    places = size // length
+    count = int(generator.integers(1, places + 1))
+    written = generator.permutation(places)[:count] * length
+    read = generator.integers(0, places, count) * length
+    if generator.random() < 0.3:  # off the grid, in the source
+        read = generator.integers(0, size - length + 1, count)
+    return read, written, length
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pieces_of_one_length_on_gpus(places: Places, seed: int) -> None:
+    """In their own short form, started at once, in a stream and after another copy."""
+    generator = np.random.default_rng(100 + seed)
+    for there in (*DEVICES, "pinned", PEERS[-1]):
+        values = generator.integers(0, 256, int(10 ** generator.uniform(4.5, 6)), np.uint8)
+        source, _ = places.put(values, "device0")
+        target, lies = places.put(np.zeros_like(values), there)
+        wanted = np.zeros_like(values)
+        for _ in range(3):
+            read, written, length = pieces_of_one_length(generator, values.size)
+            wanted = expected(values, wanted, (read, written, np.full(len(read), length)))
+            stream = int(generator.integers(0, 3)) or None
+            event = places.engine.copy_pieces(source, target, read, written, length, stream=stream)
+            assert event.plan.bytes == length * len(read)
+            event.wait(timeout=30)
+            if generator.random() < 0.3:
+                again = places.engine.copy_pieces(
+                    source, target, read, written, length, after=event
+                )
+                again.wait(timeout=30)
+            assert np.array_equal(places.read(there, lies), wanted)
+
+
+def test_pages_of_one_run_on_gpus(places: Places) -> None:
+    """Whole pages, and parts of pages that are runs at other distances, forwards and backwards."""
+    generator = np.random.default_rng(21)
+    values = generator.integers(0, 256, (300, 2048), np.uint8)
+    zeros = np.zeros_like(values)
+    views: list[Callable[[Any], Any]] = [
+        lambda pages: pages,
+        lambda pages: pages[:, 512:1024],
+        lambda pages: pages[::2, 3:700],
+    ]
+    for there in (*DEVICES, "pinned"):
+        for view in views:
+            source = filled(places.engine, values, "device0")
+            target = filled(places.engine, zeros, there)
+            count = len(view(values))
+            read = generator.integers(0, count, count // 2)
+            written = generator.permutation(count)[: count // 2]
+            places.engine.copy_pages(view(source), view(target), read, written).wait(timeout=30)
+            wanted = zeros.copy()
+            view(wanted)[written] = view(values)[read]
+            assert np.array_equal(np.asarray(content(places.engine, target)), wanted)
+
+
 def test_pieces_move_within_one_array(places: Places) -> None:
     array = np.arange(100, dtype=np.uint8)
     places.engine.copy_pieces(array, array, [0, 50], [20, 70], [20, 20]).wait(timeout=20)

@@ -112,6 +112,33 @@ __global__ void __launch_bounds__(kernel_threads)
              static_cast<std::uint32_t>(warps), threadIdx.x % warp_lanes);
 }
 
+__global__ void __launch_bounds__(kernel_threads)
+    runs_kernel(const __grid_constant__ RunTable table, const std::byte* source, std::byte* target,
+                std::int32_t warps, std::int32_t warps_log2) {
+  const std::int64_t warp =
+      static_cast<std::int64_t>(blockIdx.x) * piece_warps + threadIdx.x / warp_lanes;
+  const std::int64_t number = warp >> warps_log2;
+  if (number >= table.count) return;
+  move_piece(piece_of(table, number), source, target,
+             static_cast<std::uint32_t>(warp & (warps - 1)), static_cast<std::uint32_t>(warps),
+             threadIdx.x % warp_lanes);
+}
+
+/// The blocks of a launch for a list, and the warps of one of its runs.
+struct ListLaunch {
+  unsigned blocks = 0;
+  std::int32_t warps = 1;
+  int warps_log2 = 0;
+};
+
+ListLaunch launch_of(std::int64_t count) {
+  const PieceShare share = share_pieces(count);
+  CHECK(share.blocks < (std::int64_t{1} << 31), "a list has more pieces than a launch takes");
+  ListLaunch launch{static_cast<unsigned>(share.blocks), static_cast<std::int32_t>(share.warps), 0};
+  while ((std::int64_t{1} << launch.warps_log2) < share.warps) ++launch.warps_log2;
+  return launch;
+}
+
 /// Launches the kernel that select_kernel() selects.
 struct Launch {
   const KernelPlan& plan;
@@ -170,13 +197,17 @@ int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, v
 int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
                   std::byte* target, void* stream) {
   if (count == 0) return cudaSuccess;
-  const PieceShare share = share_pieces(count);
-  int warps_log2 = 0;
-  while ((std::int64_t{1} << warps_log2) < share.warps) ++warps_log2;
-  CHECK(share.blocks < (std::int64_t{1} << 31), "a list has more pieces than a launch takes");
-  pieces_kernel<<<static_cast<unsigned>(share.blocks), kernel_threads, 0,
-                  static_cast<cudaStream_t>(stream)>>>(
-      pieces, count, source, target, static_cast<std::int32_t>(share.warps), warps_log2);
+  const ListLaunch launch = launch_of(count);
+  pieces_kernel<<<launch.blocks, kernel_threads, 0, static_cast<cudaStream_t>(stream)>>>(
+      pieces, count, source, target, launch.warps, launch.warps_log2);
+  return cudaGetLastError();
+}
+
+int launch_runs(const RunTable& table, const std::byte* source, std::byte* target, void* stream) {
+  if (table.count == 0) return cudaSuccess;
+  const ListLaunch launch = launch_of(table.count);
+  runs_kernel<<<launch.blocks, kernel_threads, 0, static_cast<cudaStream_t>(stream)>>>(
+      table, source, target, launch.warps, launch.warps_log2);
   return cudaGetLastError();
 }
 

@@ -18,6 +18,10 @@ int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, v
 int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
                   std::byte* target, void* stream);
 
+/// Launches a kernel for runs of one length. The GPU must be able to read the table until the
+/// kernel has ended.
+int launch_runs(const RunTable& table, const std::byte* source, std::byte* target, void* stream);
+
 /// Launches a kernel for a list of nests. The GPU must be able to read the table's parts until the
 /// kernel has ended.
 int launch_list(const NestTable& table, const std::byte* source, std::byte* target, void* stream);
@@ -32,6 +36,7 @@ int launch_places(const PlaceLaunch& places, const std::byte* source, std::byte*
 void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target);
 void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
                         std::byte* target);
+void run_runs_on_host(const RunTable& table, const std::byte* source, std::byte* target);
 void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target);
 void run_places_on_host(const PlaceLaunch& places, const std::byte* source, std::byte* target);
 

@@ -107,4 +107,11 @@ TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std
   move_misaligned(source, target, vectors, warp, warps, lane);
 }
 
+/// Returns a run of a table as a piece.
+TRANSHIP_DEVICE Piece piece_of(const RunTable& table, std::int64_t number) {
+  return {table.source_offset + table.numbers[number] * table.source_step,
+          table.target_offset + table.numbers[table.count + number] * table.target_step,
+          table.bytes};
+}
+
 }  // namespace tranship::gpu

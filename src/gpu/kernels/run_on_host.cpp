@@ -198,18 +198,35 @@ void run_places_on_host(const PlaceLaunch& places, const std::byte* source, std:
   }
 }
 
-void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
-                        std::byte* target) {
+namespace {
+
+/// `piece_at(k)` returns piece k.
+template <typename PieceAt>
+void move_pieces_on_host(std::int64_t count, const std::byte* source, std::byte* target,
+                         const PieceAt& piece_at) {
   if (count == 0) return;
   const PieceShare share = share_pieces(count);
   for (std::int64_t warp = 0; warp < share.blocks * piece_warps; ++warp) {
     const std::int64_t number = warp / share.warps;
     if (number >= count) break;
+    const Piece piece = piece_at(number);
     for (std::uint32_t lane = 0; lane < warp_lanes; ++lane) {
-      move_piece(pieces[number], source, target, static_cast<std::uint32_t>(warp % share.warps),
+      move_piece(piece, source, target, static_cast<std::uint32_t>(warp % share.warps),
                  static_cast<std::uint32_t>(share.warps), lane);
     }
   }
+}
+
+}  // namespace
+
+void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
+                        std::byte* target) {
+  move_pieces_on_host(count, source, target, [&](std::int64_t k) { return pieces[k]; });
+}
+
+void run_runs_on_host(const RunTable& table, const std::byte* source, std::byte* target) {
+  move_pieces_on_host(table.count, source, target,
+                      [&](std::int64_t k) { return piece_of(table, k); });
 }
 
 }  // namespace tranship::gpu
