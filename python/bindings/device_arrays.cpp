@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <utility>
 
 #include "bindings.hpp"
 #include "gpu/gpus.hpp"
@@ -172,7 +174,7 @@ struct ExchangeTable {
 };
 
 /// Returns the exchange table of a type in a version that is understood, or null.
-const ExchangeTable* table_of(PyTypeObject* type) {
+const ExchangeTable* find_table(PyTypeObject* type) {
   static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
   const nb::object capsule = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
   if (!capsule.is_valid()) {
@@ -187,20 +189,38 @@ const ExchangeTable* table_of(PyTypeObject* type) {
   return table != nullptr && table->major == 1 ? table : nullptr;
 }
 
+/// Returns find_table() of a type, which each thread remembers of the last one that had a table.
+const ExchangeTable* table_of(PyTypeObject* type) {
+  thread_local PyTypeObject* last = nullptr;  // kept for ever: a thread may outlive the interpreter
+  thread_local const ExchangeTable* last_table = nullptr;
+  if (type == last) return last_table;
+  const ExchangeTable* table = find_table(type);
+  if (table == nullptr) return nullptr;
+  Py_INCREF(type);
+  Py_XDECREF(std::exchange(last, type));
+  last_table = table;
+  return table;
+}
+
 /// Returns whether a tensor says by itself that its memory does not hold all that it means, or that
 /// its library refuses to hand it over: it requires a gradient, or is conjugated or negated when it
-/// is read. The tensor's library defines what it has of these.
-bool needs_checks(nb::handle object) {
+/// is read. The tensor's library defines what it has of these; no whole numbers have any, and
+/// complex numbers alone are conjugated.
+bool needs_checks(nb::handle object, const nb::dlpack::dtype& type) {
+  using Code = nb::dlpack::dtype_code;
+  const auto code = static_cast<Code>(type.code);
+  if (code == Code::Int || code == Code::UInt || code == Code::Bool) return false;
   static PyObject* const gradient = PyUnicode_InternFromString("requires_grad");
-  static const std::array<PyObject*, 2> lazy{PyUnicode_InternFromString("is_conj"),
-                                             PyUnicode_InternFromString("is_neg")};
+  static const std::array<PyObject*, 2> lazy{PyUnicode_InternFromString("is_neg"),
+                                             PyUnicode_InternFromString("is_conj")};
   const nb::object required = nb::steal(PyObject_GetAttr(object.ptr(), gradient));
   if (!required.is_valid()) {
     PyErr_Clear();
   } else if (required.ptr() != Py_False) {
     return true;
   }
-  for (PyObject* name : lazy) {
+  const std::size_t asked = code == Code::Float ? 1 : lazy.size();
+  for (PyObject* name : std::span(lazy).first(asked)) {
     const nb::object answer = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), name));
     if (!answer.is_valid()) {
       PyErr_Clear();
@@ -235,10 +255,11 @@ bool read_tensor(const ExchangeTable& table, nb::handle object, bool writable, H
 
 bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& array) {
   const ExchangeTable* table = table_of(Py_TYPE(object.ptr()));
-  if (table == nullptr || needs_checks(object)) return false;
+  if (table == nullptr) return false;
   nb::dlpack::dltensor tensor{};
   std::shared_ptr<void> owner;
   if (!read_tensor(*table, object, writable, held, tensor, owner)) return false;
+  if (needs_checks(object, tensor.dtype)) return false;
   const std::int32_t where = tensor.device.device_type;
   const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
   const bool usable = (where == on_cpu || where == on_cuda || where == on_cuda_host) && bits >= 8 &&

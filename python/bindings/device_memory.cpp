@@ -5,6 +5,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <utility>
 
@@ -191,24 +192,30 @@ std::optional<std::uintptr_t> integer(nb::handle object) {
 /// than the start of a prepared copy.
 struct StreamType {
   PyObject* type = nullptr;
-  const char* handle = nullptr;  ///< null: the object is no stream
-  const char* device = nullptr;  ///< null: it does not say
+  PyObject* handle = nullptr;  ///< an attribute's name; null: the object is no stream
+  PyObject* device = nullptr;  ///< null: it does not say
+  bool calls = false;          ///< the handle is the second item that a call of it returns
 };
 
 StreamType stream_type_of(nb::handle object) {
-  StreamType found{object.type().inc_ref().ptr(), nullptr, nullptr};
-  for (const char* name : {"ptr", "cuda_stream", "__cuda_stream__"}) {
-    if (nb::hasattr(object, name)) found.handle = name;
+  const auto name = [](const char* text) { return PyUnicode_InternFromString(text); };
+  static PyObject* const protocol = name("__cuda_stream__");
+  static const std::array<PyObject*, 3> handles{name("ptr"), name("cuda_stream"), protocol};
+  static const std::array<PyObject*, 2> devices{name("device_id"), name("device_index")};
+  StreamType found{object.type().inc_ref().ptr()};
+  for (PyObject* handle : handles) {
+    if (PyObject_HasAttr(object.ptr(), handle) != 0) found.handle = handle;
   }
-  for (const char* name : {"device_id", "device_index"}) {
-    if (nb::hasattr(object, name)) found.device = name;
+  for (PyObject* device : devices) {
+    if (PyObject_HasAttr(object.ptr(), device) != 0) found.device = device;
   }
+  found.calls = found.handle == protocol;
   return found;
 }
 
 /// Returns an attribute, or a null object.
-nb::object attribute(nb::handle object, const char* name) {
-  nb::object found = nb::steal(PyObject_GetAttrString(object.ptr(), name));
+nb::object attribute(nb::handle object, PyObject* name) {
+  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
   if (!found.is_valid()) PyErr_Clear();
   return found;
 }
@@ -227,9 +234,9 @@ std::optional<CallerStream> stream_in_object(nb::handle object) {
     known = stream_type_of(object);
     Py_XDECREF(std::exchange(last, known).type);
     if (known.handle == nullptr) return {};
-    held = object.attr(known.handle);
+    held = nb::object(object.attr(nb::handle(known.handle)));
   }
-  if (known.handle[0] == '_') held = held()[1];
+  if (known.calls) held = held()[1];
   const auto handle = integer(held);
   if (!handle) return {};
   const nb::object number =

@@ -80,8 +80,8 @@ ListPlan plan_list(const ListPath& path, CopyPair ends, const CopyOptions& optio
 
 bool goes_as_equal_runs(const ListPath& path, const CopyOptions& options, std::size_t count,
                         std::int64_t bytes) {
-  return path.one_launch && options.after.empty() && count >= equal_count_least &&
-         bytes >= equal_bytes_least && bytes <= equal_bytes_most;
+  return path.one_launch && options.after.empty() && !options.prepared &&
+         count >= equal_count_least && bytes >= equal_bytes_least && bytes <= equal_bytes_most;
 }
 
 ListPlan plan_equal_runs(const ListPath& path, CopyPair ends, const EqualRuns& runs) {

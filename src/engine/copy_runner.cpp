@@ -15,6 +15,9 @@
 namespace tranship {
 namespace {
 
+/// Size in bytes up to which a copy on a GPU takes about as long as its start.
+constexpr std::int64_t short_bytes = std::int64_t{1} << 20;
+
 /// How long a short copy waits behind others in its stream before the GPU counts as lost.
 constexpr std::chrono::seconds bounce_wait_max{60};
 
@@ -273,10 +276,14 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
     if (before) after.push_back(before->event());
   }
   const GpuStream* own = in_stream ? &stream : nullptr;
-  auto flight = cargo.prepared ? channel.start(cargo.prepared, request, own, after)
-                               : channel.start(request, own, after);
+  const bool is_short = plan->bytes < short_bytes;
+  std::shared_ptr<const GpuWork> work = cargo.prepared;
+  if (!work && is_short && cargo.is_all_of(*plan)) work = known_works_.find(plan, channel, request);
+  auto flight =
+      work ? channel.start(work, request, own, after) : channel.start(request, own, after);
   if (!flight) return flight.error();
   if (*flight) {
+    if (is_short) (*flight)->ask_late();
     (*flight)->keep_alive({source.owner, target.owner});
     guard_until_done(**flight, source, target, std::move(leases));
   }

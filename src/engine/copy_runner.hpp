@@ -18,6 +18,7 @@
 #include "engine/copy_planner.hpp"
 #include "engine/event.hpp"
 #include "engine/gpu_side.hpp"
+#include "engine/known_works.hpp"
 #include "engine/lifetime.hpp"
 #include "machine/profile.hpp"
 #include "runtime/thread_driver.hpp"
@@ -39,6 +40,11 @@ struct Cargo {
   /// What the caller's thread carries in place of `nests` and the lists; null: those are carried.
   const HostProgram* program = nullptr;
 
+  /// Whether it is what the plan says, and no more.
+  bool is_all_of(const Plan& plan) const {
+    return !nests.empty() && nests.data() == plan.nests.data() && indexed == nullptr &&
+           kept == nullptr && runs == nullptr;
+  }
   std::span<const IndexedNest> lists() const {
     const IndexedCopy* copy = kept ? kept.get() : indexed;
     return copy != nullptr ? copy->nests() : std::span<const IndexedNest>();
@@ -155,6 +161,7 @@ class CopyRunner {
   GpuSide* gpus_;
   Trace* trace_;
   const Clock& clock_;
+  KnownWorks known_works_;
   std::map<ChannelKind, int> channel_numbers_;  ///< the driver's number of each kind
 };
 

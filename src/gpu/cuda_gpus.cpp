@@ -121,19 +121,34 @@ Status run(const char* name, int device, const Call& call) {
   return failure(code, name, device);
 }
 
+/// Runs a kernel's launch, which no capture of another stream forbids, on the stream's GPU.
+template <typename Call>
+cudaError_t launch_on(int device, const Call& call) {
+  CurrentDevice current(device);
+  return current.code() == cudaSuccess ? static_cast<cudaError_t>(call()) : current.code();
+}
+
 cudaStream_t handle_of(const GpuStream& stream) { return static_cast<cudaStream_t>(stream.handle); }
 cudaEvent_t handle_of(const GpuEvent& event) { return static_cast<cudaEvent_t>(event.handle); }
+
+bool is_default(const GpuStream& stream) {
+  return reinterpret_cast<std::uintptr_t>(stream.handle) <=
+         reinterpret_cast<std::uintptr_t>(cudaStreamPerThread);
+}
 
 /// Runs `call` for a stream. Copies and events run on the GPU of their stream whatever GPU is
 /// current; only the default streams belong to the current GPU.
 template <typename Call>
 Status run_in(const GpuStream& stream, const char* name, const Call& call) {
-  const bool is_default = reinterpret_cast<std::uintptr_t>(stream.handle) <=
-                          reinterpret_cast<std::uintptr_t>(cudaStreamPerThread);
-  if (is_default) return run(name, stream.device, call);
+  if (is_default(stream)) return run(name, stream.device, call);
   const cudaError_t code = call();
   if (code == cudaSuccess) return {};
   return failure(code, name, stream.device);
+}
+
+Status launched(const GpuStream& stream, cudaError_t code) {
+  if (code == cudaSuccess) return {};
+  return failure(code, "a kernel's launch", stream.device);
 }
 
 std::size_t size_of(std::int64_t bytes) { return static_cast<std::size_t>(bytes); }
@@ -201,6 +216,7 @@ class CudaGpus final : public Gpus {
   Result<bool> reached(const GpuEvent& event) override;
   Status wait(const GpuStream& stream, const GpuEvent& event) override;
   bool capturing(const GpuStream& stream) const override;
+  std::uint64_t identity(const GpuStream& stream) const override;
 
   Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
               std::int64_t bytes) override;
@@ -496,10 +512,20 @@ Status CudaGpus::wait(const GpuStream& stream, const GpuEvent& event) {
 
 bool CudaGpus::capturing(const GpuStream& stream) const {
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
-  const cudaError_t code =
-      on(stream.device, [&] { return cudaStreamIsCapturing(handle_of(stream), &state); });
+  const auto ask = [&] { return cudaStreamIsCapturing(handle_of(stream), &state); };
+  const cudaError_t code = is_default(stream) ? on(stream.device, ask) : ask();
   if (code != cudaSuccess) (void)cudaGetLastError();
   return code == cudaSuccess && state != cudaStreamCaptureStatusNone;
+}
+
+/// A handle of a destroyed stream may be given to another one, and the default streams' handles
+/// name one stream for each GPU, or for each thread.
+std::uint64_t CudaGpus::identity(const GpuStream& stream) const {
+  if (is_default(stream)) return 0;
+  unsigned long long number = 0;
+  if (cudaStreamGetId(handle_of(stream), &number) == cudaSuccess) return number + 1;
+  (void)cudaGetLastError();
+  return 0;
 }
 
 Status CudaGpus::copy(const GpuStream& stream, const std::byte* source, std::byte* target,
@@ -546,9 +572,8 @@ Status CudaGpus::copy(const GpuStream& stream, const std::byte* source, std::byt
 
 Status CudaGpus::launch(const GpuStream& stream, const gpu::KernelPlan& plan,
                         const std::byte* source, std::byte* target) {
-  const cudaError_t code = on(stream.device, [&] {
-    return static_cast<cudaError_t>(gpu::launch(plan, source, target, stream.handle));
-  });
+  const cudaError_t code =
+      launch_on(stream.device, [&] { return gpu::launch(plan, source, target, stream.handle); });
   if (code == cudaSuccess) return {};
   Error error = failure(code, "a kernel's launch", stream.device);
   error.message += " (" + gpu::explain(plan) + ")";
@@ -559,31 +584,30 @@ Status CudaGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, std::
                         const std::byte* source, std::byte* target) {
   CHECK(count >= 0, "a list of pieces has a length");
   if (count == 0) return {};
-  return run("a kernel's launch", stream.device, [&] {
-    return static_cast<cudaError_t>(
-        gpu::launch_pieces(pieces, count, source, target, stream.handle));
-  });
+  return launched(stream, launch_on(stream.device, [&] {
+                    return gpu::launch_pieces(pieces, count, source, target, stream.handle);
+                  }));
 }
 
 Status CudaGpus::launch(const GpuStream& stream, const gpu::RunTable& table,
                         const std::byte* source, std::byte* target) {
-  return run("a kernel's launch", stream.device, [&] {
-    return static_cast<cudaError_t>(gpu::launch_runs(table, source, target, stream.handle));
-  });
+  return launched(stream, launch_on(stream.device, [&] {
+                    return gpu::launch_runs(table, source, target, stream.handle);
+                  }));
 }
 
 Status CudaGpus::launch(const GpuStream& stream, const gpu::NestTable& table,
                         const std::byte* source, std::byte* target) {
-  return run("a kernel's launch", stream.device, [&] {
-    return static_cast<cudaError_t>(gpu::launch_list(table, source, target, stream.handle));
-  });
+  return launched(stream, launch_on(stream.device, [&] {
+                    return gpu::launch_list(table, source, target, stream.handle);
+                  }));
 }
 
 Status CudaGpus::launch(const GpuStream& stream, const gpu::PlaceLaunch& places,
                         const std::byte* source, std::byte* target) {
-  return run("a kernel's launch", stream.device, [&] {
-    return static_cast<cudaError_t>(gpu::launch_places(places, source, target, stream.handle));
-  });
+  return launched(stream, launch_on(stream.device, [&] {
+                    return gpu::launch_places(places, source, target, stream.handle);
+                  }));
 }
 
 Result<IpcHandle> CudaGpus::ipc_handle(const std::byte* address) const {

@@ -112,6 +112,10 @@ class EmulatedGpus final : public Gpus {
   Result<bool> reached(const GpuEvent& event) override;
   Status wait(const GpuStream& stream, const GpuEvent& event) override;
   bool capturing(const GpuStream&) const override { return false; }
+  std::uint64_t identity(const GpuStream& stream) const override {
+    // Work runs within the call, so that another stream of this address does not overtake it.
+    return number_of(stream.handle) <= named_stream_max ? 0 : number_of(stream.handle);
+  }
 
   Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
               std::int64_t bytes) override;

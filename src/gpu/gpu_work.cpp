@@ -168,9 +168,11 @@ Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay 
 
 Status GpuWork::prepare(const GpuStream& stream, const Request& request, GpuWay way) {
   if (Status status = plan(request, way, true); !status) return status;
-  const bool has_table =
-      lists_bytes_ > 0 || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
-  return has_table ? upload(stream) : Status{};
+  return has_table() ? upload(stream) : Status{};
+}
+
+bool GpuWork::plan_without_table(const Request& request, GpuWay way) {
+  return plan(request, way, false) && !has_table();
 }
 
 bool GpuWork::fits(const std::byte* source, const std::byte* target) const {

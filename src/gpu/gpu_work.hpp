@@ -35,7 +35,10 @@ class GpuWork {
   /// Plans all nests of the request for any number of launches, and enqueues in the stream what
   /// puts their table into GPU memory: launches may begin when that has ended.
   Status prepare(const GpuStream& stream, const Request& request, GpuWay way);
-  /// Enqueues what prepare() has planned, between two addresses for which fits() holds. Threads:
+  /// Plans all nests of the request for any number of launches, if they need no table. Returns
+  /// false, with nothing of use, if they do.
+  bool plan_without_table(const Request& request, GpuWay way);
+  /// Enqueues what one of these has planned, between two addresses for which fits() holds. Threads:
   /// all; launches may overlap.
   Status launch(const GpuStream& stream, const std::byte* source, std::byte* target) const;
   /// Returns whether two addresses are aligned as those that the work was planned for.
@@ -53,6 +56,9 @@ class GpuWork {
     PitchedCopy shape;
   };
 
+  bool has_table() const {
+    return lists_bytes_ > 0 || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
+  }
   /// often: The plan is launched many times.
   Status plan(const Request& request, GpuWay way, bool often);
   /// Plans the indexed nests of short runs as lists of places; returns the others.

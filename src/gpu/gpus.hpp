@@ -105,6 +105,8 @@ class Gpus {
   /// Makes later work of `stream` start after the event.
   virtual Status wait(const GpuStream& stream, const GpuEvent& event) = 0;
   virtual bool capturing(const GpuStream& stream) const = 0;
+  /// Returns a number that no other stream of the process ever has; 0: unknown.
+  virtual std::uint64_t identity(const GpuStream& stream) const = 0;
 
   virtual Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
                       std::int64_t bytes) = 0;

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 from gpu_support import (
     Foreign,
+    content,
     copy_a_turned_slice,
     copy_an_array_that_is_pinned_in_part,
+    filled,
     on_gpu,
 )
 from hypothesis import given, settings
@@ -135,6 +137,27 @@ def test_slices_are_as_numpys(gpus: ts.Engine) -> None:
     assert [row.numpy()[0, 0] for row in array] == list(values[:, 0, 0])
     with pytest.raises(ts.InvalidArgument, match="lies outside a dimension"):
         array[5]
+
+
+def test_short_copies_of_one_shape_at_any_addresses(gpus: ts.Engine) -> None:
+    """Their work is remembered, and fits only addresses that are aligned alike."""
+    generator = np.random.default_rng(8)
+    values = generator.integers(0, 256, 1 << 16, np.uint8)
+    for there in ("device0", "device1", "pinned"):
+        source = filled(gpus, values, "device0")
+        target = filled(gpus, np.zeros_like(values), there)
+        wanted = np.zeros_like(values)
+        for _ in range(300):
+            size = int(generator.choice([64, 1000, 4096]))
+            read, written = (int(k) for k in generator.integers(0, values.size - size, 2))
+            if generator.random() < 0.5:
+                read, written = read // 64 * 64, written // 64 * 64
+            priority = int(generator.integers(0, 2))
+            gpus.copy(
+                source[read : read + size], target[written : written + size], priority=priority
+            ).wait(timeout=10)
+            wanted[written : written + size] = values[read : read + size]
+        assert np.array_equal(content(gpus, target), wanted)
 
 
 def test_numpy_takes_no_hidden_copy(gpus: ts.Engine) -> None:

@@ -301,6 +301,27 @@ def test_prepared_pieces(places: Places) -> None:
         places.engine.prepare_pieces(array, np.zeros(100), [0, 0], [0, 0], 8)
 
 
+def test_prepared_pieces_and_pages_of_one_length_keep_their_lists(places: Places) -> None:
+    generator = np.random.default_rng(13)
+    values = generator.integers(0, 256, (200, 512), np.uint8)
+    for there in (*DEVICES, "pinned", PEERS[-1]):
+        source, _ = places.put(values.reshape(-1), "device0")
+        target, lies = places.put(np.zeros_like(values).reshape(-1), there)
+        read, written = generator.permutation(200)[:150], generator.permutation(200)[:150]
+        from_offsets, to_offsets = read * 512, written * 512
+        copy = places.engine.prepare_pieces(source, target, from_offsets, to_offsets, 512)
+        wanted = np.zeros_like(values)
+        wanted[written] = values[read]
+        from_offsets[:] = to_offsets[:] = -1  # the caller's lists are the caller's again
+        copy.start().wait(timeout=30)
+        assert np.array_equal(places.read(there, lies).reshape(200, 512), wanted)
+        if there not in MEMORIES:
+            continue
+        pages = filled(places.engine, values, "device0"), filled(places.engine, values * 0, there)
+        places.engine.prepare_pages(*pages, read, written).start().wait(timeout=30)
+        assert np.array_equal(content(places.engine, pages[1]), wanted)
+
+
 BIG = 48 << 20
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -169,6 +170,32 @@ def test_prepared_starts_go_in_their_stream(engine: ts.Engine, torch: Any) -> No
     torch.cuda.synchronize()
     assert sums[0] == sums[1] == tensor.sum()
     assert np.array_equal(halves[1].cpu().numpy(), numbers())
+
+
+def test_what_a_busy_stream_copies_is_kept(engine: ts.Engine, torch: Any) -> None:
+    """Short copies in other streams end, and tell nothing of those in this one."""
+    busy, other = torch.cuda.Stream(), torch.cuda.Stream()
+    values = torch.arange(1000, dtype=torch.float32, device="cuda")
+    targets = [torch.zeros(1000, device="cuda") for _ in range(2)]
+    sources = [values.clone() for _ in range(100)]
+    gone = [weakref.ref(source) for source in sources]
+    torch.cuda.synchronize()
+    with torch.cuda.stream(busy):
+        torch.cuda._sleep(BUSY_CYCLES)
+    for source in sources:
+        engine.copy(source, targets[0], stream=busy)
+    del source
+    sources.clear()
+    for _ in range(300):
+        engine.copy(values, targets[1], stream=other)
+    assert all(one() is not None for one in gone)
+    torch.cuda.synchronize()
+    for _ in range(300):
+        engine.copy(values, targets[1], stream=busy)
+    torch.cuda.synchronize()
+    engine.copy(values, targets[1]).wait(timeout=20)
+    assert sum(one() is not None for one in gone) < 100
+    assert torch.equal(targets[0], values) and torch.equal(targets[1], values)
 
 
 def test_tensors_of_torch(engine: ts.Engine, torch: Any) -> None:

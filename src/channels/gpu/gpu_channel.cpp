@@ -10,22 +10,26 @@ GpuFlight::~GpuFlight() { channel_->forget(*this); }
 
 bool GpuFlight::done() const {
   if (done_.load(std::memory_order_acquire)) return true;
-  // Released without the lock: an array's owner may take locks of its own, such as Python's.
-  std::vector<std::shared_ptr<void>> over;
-  std::array<std::shared_ptr<void>, 3> owners;
+  Kept kept;
   std::lock_guard lock(mutex_);
   if (done_.load(std::memory_order_relaxed)) return true;
   auto reached = channel_->options_.gpus->reached(event_);
   if (reached && !*reached) return false;
-  if (!reached) {
-    status_ = reached.error();
-  } else if (final_check_) {
-    status_ = final_check_();
-  }
-  over.swap(leases_);
-  owners.swap(owners_);
-  done_.store(true, std::memory_order_release);
+  end(reached ? Status{} : Status(reached.error()), kept);
   return true;
+}
+
+void GpuFlight::mark_done() const {
+  Kept kept;
+  std::lock_guard lock(mutex_);
+  if (!done_.load(std::memory_order_relaxed)) end({}, kept);
+}
+
+void GpuFlight::end(Status status, Kept& kept) const {
+  status_ = status && final_check_ ? final_check_() : std::move(status);
+  kept.leases.swap(leases_);
+  kept.owners.swap(owners_);
+  done_.store(true, std::memory_order_release);
 }
 
 Status GpuFlight::status() const {
@@ -151,8 +155,9 @@ bool GpuChannel::delete_ended() {
     std::lock_guard lock(mutex_);
     unowned.swap(unowned_);
   }
+  mark_ended(unowned);
   const auto over = std::partition(unowned.begin(), unowned.end(),
-                                   [](const GpuFlight* flight) { return !flight->done(); });
+                                   [](const GpuFlight* flight) { return !flight->done_.load(); });
   const auto kept = over - unowned.begin();
   const std::vector<GpuFlight*> ended(over, unowned.end());
   {
@@ -164,6 +169,29 @@ bool GpuChannel::delete_ended() {
   const auto self = shared_from_this();  // the last of them may hold the last reference
   for (GpuFlight* flight : ended) delete flight;
   return kept == 0;
+}
+
+/// Asks which flights have ended. Events of one stream are reached in order, so that one that is
+/// reached tells of all before it: the driver takes a microsecond for an answer.
+void GpuChannel::mark_ended(std::vector<GpuFlight*> flights) {
+  std::sort(flights.begin(), flights.end(), [](const GpuFlight* a, const GpuFlight* b) {
+    return std::pair(a->stream_, a->number_) < std::pair(b->stream_, b->number_);
+  });
+  for (std::size_t first = 0, end = 0; first < flights.size(); first = end) {
+    const std::uint64_t stream = flights[first]->stream_;
+    const bool ordered = stream != 0;
+    while (end < flights.size() && flights[end]->stream_ == stream) ++end;
+    std::size_t over = end;
+    while (ordered && over > first && !flights[over - 1]->done()) over = (first + over) / 2;
+    for (std::size_t k = first; k < over; ++k) {
+      const bool well = ordered && flights[over - 1]->status().ok();
+      if (well) {
+        flights[k]->mark_done();
+      } else {
+        (void)flights[k]->done();
+      }
+    }
+  }
 }
 
 void GpuChannel::close(std::chrono::steady_clock::time_point deadline) {
@@ -286,12 +314,19 @@ Result<std::shared_ptr<GpuFlight>> GpuChannel::flight_of(Status enqueued, const 
     if (!enqueued) return enqueued.error();
     return std::shared_ptr<GpuFlight>();
   }
-  const Status recorded = options_.gpus->record(event, stream);
+  std::uint64_t number = 0;
+  const Status recorded = [&] {
+    std::lock_guard lock(order_mutex_);
+    number = ++numbers_;
+    return options_.gpus->record(event, stream);
+  }();
   if (!enqueued || !recorded) {
     abandon(event, recorded.ok(), std::move(work.own));
     return enqueued ? recorded.error() : enqueued.error();
   }
   auto* flight = new GpuFlight(shared_from_this(), event, std::move(work));
+  flight->stream_ = options_.gpus->identity(stream);
+  flight->number_ = number;
   {
     std::lock_guard lock(mutex_);
     flight->place_ = flights_.size();
@@ -300,7 +335,26 @@ Result<std::shared_ptr<GpuFlight>> GpuChannel::flight_of(Status enqueued, const 
   return std::shared_ptr<GpuFlight>(flight, retire);
 }
 
+std::shared_ptr<const GpuWork> GpuChannel::plan(const Request& request) {
+  auto work = std::make_unique<GpuWork>(options_.gpus);  // one that holds no table of before
+  if (work->plan_without_table(request, way_of(request))) return shared_work(std::move(work));
+  return nullptr;
+}
+
 /// The work goes back to the channel, so that whoever drops it does not wait for the GPU.
+std::shared_ptr<const GpuWork> GpuChannel::shared_work(std::unique_ptr<GpuWork> work) {
+  const auto give_back_work = [weak = weak_from_this(), made = fork_generation_](GpuWork* last) {
+    // In a fork the lock may be held by a thread that lives in the parent.
+    if (made != fork_generation()) return;
+    std::unique_ptr<GpuWork> unused(last);
+    const auto channel = weak.lock();
+    if (!channel) return;
+    std::lock_guard lock(channel->mutex_);
+    channel->works_.push_back(std::move(unused));
+  };
+  return std::shared_ptr<GpuWork>(work.release(), give_back_work);
+}
+
 Result<std::shared_ptr<const GpuWork>> GpuChannel::prepare(const Request& request) {
   auto event = take_event();
   if (!event) return event.error();
@@ -314,16 +368,7 @@ Result<std::shared_ptr<const GpuWork>> GpuChannel::prepare(const Request& reques
   }
   wait_for(*event);
   give_back(*event, nullptr);
-  const auto give_back_work = [weak = weak_from_this(), made = fork_generation_](GpuWork* last) {
-    // In a fork the lock may be held by a thread that lives in the parent.
-    if (made != fork_generation()) return;
-    std::unique_ptr<GpuWork> unused(last);
-    const auto channel = weak.lock();
-    if (!channel) return;
-    std::lock_guard lock(channel->mutex_);
-    channel->works_.push_back(std::move(unused));
-  };
-  return std::shared_ptr<const GpuWork>(std::shared_ptr<GpuWork>(work.release(), give_back_work));
+  return shared_work(std::move(work));
 }
 
 Result<std::shared_ptr<GpuFlight>> GpuChannel::event_behind(const GpuStream& stream) {

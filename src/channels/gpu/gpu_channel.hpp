@@ -37,12 +37,14 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
 
   const GpuEvent& event() const { return event_; }
   bool done() const override;
+  /// Says that the copy has ended well, since a later one of its stream has.
+  void mark_done() const;
   /// Keeps what the copy reads and writes until a call sees that the copy is done.
   void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
   /// Keeps leases until a call sees that the copy is done.
   void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
-  /// Says that others keep what this flight keeps: dropping it does not ask the GPU, which takes as
-  /// long as a start. Before other threads refer to the flight.
+  /// Says that what this flight keeps may be kept a while longer: dropping it does not ask the GPU,
+  /// which takes half as long as a start. Before other threads refer to the flight.
   void ask_late() { asked_late_ = true; }
   /// Sets a check that runs once, when the copy has ended well; its error makes the copy fail.
   void check_at_end(std::function<Status()> check) { final_check_ = std::move(check); }
@@ -53,6 +55,8 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
   std::shared_ptr<GpuChannel> channel_;
   GpuEvent event_;
   FlightWork work_;
+  std::uint64_t stream_ = 0;  ///< Gpus::identity() of the stream
+  std::uint64_t number_ = 0;  ///< of the events that the channel recorded
   bool asked_late_ = false;
   std::size_t place_ = 0;  ///< in the channel's list of flights, under its lock
   mutable std::array<std::shared_ptr<void>, 3> owners_;
@@ -61,6 +65,15 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
   mutable std::mutex mutex_;
   mutable std::atomic<bool> done_{false};
   mutable Status status_;
+
+  /// What the copy kept. Dropped without the lock: an array's owner may take locks of its own, such
+  /// as Python's.
+  struct Kept {
+    std::vector<std::shared_ptr<void>> leases;
+    std::array<std::shared_ptr<void>, 3> owners;
+  };
+  /// Ends the flight, under the lock.
+  void end(Status status, Kept& kept) const;
 };
 
 /// Feeds several streams of one GPU; urgent requests have a stream of their own. An event behind
@@ -99,6 +112,8 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// Plans `request` for any number of starts. Waits until its table lies on the GPU.
   /// @error what the driver refused
   Result<std::shared_ptr<const GpuWork>> prepare(const Request& request);
+  /// Plans `request` for any number of starts, if it needs no table on the GPU; null if it does.
+  std::shared_ptr<const GpuWork> plan(const Request& request);
   /// Returns an event behind what a caller's stream holds now; null if the stream is being
   /// captured.
   Result<std::shared_ptr<GpuFlight>> event_behind(const GpuStream& stream);
@@ -123,6 +138,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
     return given != nullptr ? *given : stream_for(priority);
   }
   Result<GpuEvent> take_event();
+  std::shared_ptr<const GpuWork> shared_work(std::unique_ptr<GpuWork> work);
   std::unique_ptr<GpuWork> take_work();
   Status wait_in(const GpuStream& stream, std::span<const GpuEvent> after);
   /// Returns the flight of work that was enqueued in `stream` with the given status; null if the
@@ -137,6 +153,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   bool keep_unowned(GpuFlight* flight);
   void forget(GpuFlight& flight);
   bool delete_ended();
+  static void mark_ended(std::vector<GpuFlight*> flights);
 
   Options options_;
   Capabilities capabilities_;
@@ -144,6 +161,8 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   GpuStream urgent_;
   bool has_urgent_ = false;
   std::atomic<unsigned> next_stream_{0};
+  std::mutex order_mutex_;  ///< held while an event is recorded, so that numbers are in order
+  std::uint64_t numbers_ = 0;
   std::mutex mutex_;  ///< guards what follows
   std::vector<GpuEvent> events_;
   std::vector<std::unique_ptr<GpuWork>> works_;
