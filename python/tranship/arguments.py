@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import os
@@ -31,6 +32,10 @@ BYTES_MAX = 1 << 46
 """Largest array that is allocated here."""
 BITS = {32: "32-bit", 64: "64-bit"}
 PRIORITY_BITS = 32
+
+KEPT_LENGTHS = 1 << 17
+"""Longest list of equal lengths that is kept for later calls: 1 MiB."""
+INT64 = np.dtype(np.int64)
 
 Integers = npt.NDArray[np.int64]
 
@@ -162,9 +167,20 @@ def piece_lists(
     """Returns the lists of a copy of pieces as the core takes them."""
     what = "numbers of bytes"
     read = integers("source_offsets", source, what)
-    if np.ndim(lengths) == 0:
+    if type(lengths) is int and len(read) <= KEPT_LENGTHS and abs(lengths) < 1 << 63:
+        lengths = equal_lengths(len(read), lengths)
+    elif np.ndim(lengths) == 0:
         lengths = np.full(read.shape, lengths)
     return read, integers("target_offsets", target, what), integers("lengths", lengths, what)
+
+
+@functools.lru_cache(maxsize=8)
+def equal_lengths(count: int, length: int) -> Integers:
+    """Returns a list of one length for all pieces, which later calls are given again.
+
+    New memory of this size would cost as much as the rest of the call.
+    """
+    return np.full(count, length, np.int64)
 
 
 def integers(name: str, given: npt.ArrayLike, what: str) -> Integers:
@@ -173,6 +189,8 @@ def integers(name: str, given: npt.ArrayLike, what: str) -> Integers:
     Raises:
         InvalidArgument: It is no such list; the hint says `what` it holds.
     """
+    if type(given) is np.ndarray and given.dtype is INT64 and given.ndim == 1:
+        return np.ascontiguousarray(given)
     array = np.asarray(given)
     if array.ndim != 1 or (array.size > 0 and array.dtype.kind not in "iu"):
         raise InvalidArgument(
