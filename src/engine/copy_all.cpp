@@ -29,17 +29,57 @@ bool same_shapes(std::span<const IndexedNest> group, std::span<const LoopNest> n
   return true;
 }
 
-/// Adds a pair to `copy`, with offsets that count from the addresses of another pair. Neighbours
-/// of one shape share a list. `nests` is scratch.
-Status append(const CopyPair& pair, const View& target_view, const CopyPair& base,
-              std::vector<LoopNest>& nests, IndexedCopy& copy) {
-  const View& source = pair.source.view;
-  auto fields = match_fields(*source.mapping, *target_view.mapping);
-  if (!fields) return fields.error();
-  nests.clear();
-  lower({source.mapping.get(), source.lower}, {target_view.mapping.get(), target_view.lower},
-        source.extents, *fields, nests);
-  if (nests.empty()) return {};
+bool same_view(const View& a, const View& b) {
+  return a.mapping == b.mapping && a.lower == b.lower && a.extents == b.extents;
+}
+
+/// The nests of a pair, which count from its own addresses. Pairs of the same shapes that follow
+/// each other are checked and lowered once.
+class LoweredPair {
+ public:
+  /// @error as check_pair() and check_overlap()
+  Status set(const CopyPair& pair) {
+    const auto& [source, target] = pair;
+    const bool known = like_ != nullptr && same_view(source.view, like_->source.view) &&
+                       same_view(target.view, like_->target.view) && target.writable &&
+                       source.named == like_->source.named && target.named == like_->target.named;
+    if (!known) {
+      if (Status s = lower_anew(pair); !s) return s;
+    } else if (Status s = check_liveness(source.liveness, target.liveness); !s) {
+      return s;
+    }
+    return check_overlap(source, target, target_view_);
+  }
+
+  std::span<const LoopNest> nests() const { return nests_; }
+
+ private:
+  Status lower_anew(const CopyPair& pair) {
+    like_ = nullptr;
+    auto view = check_pair(pair.source, pair.target);
+    if (!view) return view.error();
+    target_view_ = std::move(*view);
+    const View& source = pair.source.view;
+    auto fields = match_fields(*source.mapping, *target_view_.mapping);
+    if (!fields) return fields.error();
+    nests_.clear();
+    lower({source.mapping.get(), source.lower}, {target_view_.mapping.get(), target_view_.lower},
+          source.extents, *fields, nests_);
+    like_ = &pair;
+    return {};
+  }
+
+  const CopyPair* like_ = nullptr;  ///< the pair that was lowered; null: none
+  View target_view_;
+  std::vector<LoopNest> nests_;
+};
+
+/// Adds nests to `copy` that count from the addresses of one pair, with offsets that count from
+/// those of another pair. Neighbours of one shape share a list. `nests` is scratch.
+void append(const CopyPair& pair, std::span<const LoopNest> lowered, const CopyPair& base,
+            std::vector<LoopNest>& nests, IndexedCopy& copy) {
+  nests.assign(lowered.begin(), lowered.end());
+  if (nests.empty()) return;
   for (LoopNest& nest : nests) {
     nest.source_offset += pair.source.place.address - base.source.place.address;
     nest.target_offset += pair.target.place.address - base.target.place.address;
@@ -50,13 +90,12 @@ Status append(const CopyPair& pair, const View& target_view, const CopyPair& bas
     const std::int64_t step = one_run ? nests[0].element_bytes : 0;
     copy.begin_group(nests, step, step, false);  // of arrays that know nothing of each other
     copy.add_move(0, 0);
-    return {};
+    return;
   }
   const LoopNest& first = group[0].nest;
   // Moves of more than a run have no step from one to the next, and stay entries of their own.
   copy.add_move(nests[0].source_offset - first.source_offset,
                 nests[0].target_offset - first.target_offset, one_run ? 0 : 1);
-  return {};
 }
 
 /// What keeps all of them alive, and says at the end whether they were.
@@ -116,11 +155,10 @@ Result<std::shared_ptr<const Plan>> join(CopyRunner& runner, std::span<const Cop
   });
   if (!runner.one_gpu_hop(**plan) || !alike) return none;
   std::vector<LoopNest> nests;
+  LoweredPair lowered;
   for (const CopyPair& pair : pairs) {
-    auto target = check_pair(pair.source, pair.target);
-    if (!target) return target.error();
-    if (Status s = check_overlap(pair.source, pair.target, *target); !s) return s.error();
-    if (Status s = append(pair, *target, pairs[0], nests, copy); !s) return s.error();
+    if (Status s = lowered.set(pair); !s) return s.error();
+    append(pair, lowered.nests(), pairs[0], nests, copy);
   }
   copy.finish();
   auto made = std::make_shared<Plan>(**plan);
