@@ -18,6 +18,9 @@ namespace {
 /// Size in bytes up to which a copy on a GPU takes about as long as its start.
 constexpr std::int64_t short_bytes = std::int64_t{1} << 20;
 
+/// Size in bytes up to which the work of several boxes is remembered.
+constexpr std::int64_t known_lists_bytes = std::int64_t{16} << 20;
+
 /// How long a short copy waits behind others in its stream before the GPU counts as lost.
 constexpr std::chrono::seconds bounce_wait_max{60};
 
@@ -248,6 +251,23 @@ Result<Event> CopyRunner::copy_here(const std::shared_ptr<const Plan>& plan, con
   return Event(plan);
 }
 
+std::shared_ptr<const GpuWork> CopyRunner::known_work(const std::shared_ptr<const Plan>& plan,
+                                                      GpuChannel& channel, const Request& request,
+                                                      const CopyOptions& options,
+                                                      const Cargo& cargo) {
+  if (cargo.is_all_of(*plan)) {
+    return plan->bytes < short_bytes ? known_works_.of_plan(plan, channel, request) : nullptr;
+  }
+  const bool lists = request.nests.empty() && !request.indexed.empty() && request.runs == nullptr;
+  if (!lists || plan->bytes > known_lists_bytes) return nullptr;
+  // To prepare work while the stream is captured might become a part of the graph.
+  if (options.stream) {
+    const GpuStream stream{channel.device(), reinterpret_cast<void*>(*options.stream)};
+    if (gpus_->gpus()->capturing(stream)) return nullptr;
+  }
+  return known_works_.of_lists(channel, request);
+}
+
 Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                                        const Array& target, const CopyOptions& options,
                                        Leases leases, const Cargo& cargo) {
@@ -278,7 +298,7 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
   const GpuStream* own = in_stream ? &stream : nullptr;
   const bool is_short = plan->bytes < short_bytes;
   std::shared_ptr<const GpuWork> work = cargo.prepared;
-  if (!work && is_short && cargo.is_all_of(*plan)) work = known_works_.find(plan, channel, request);
+  if (!work) work = known_work(plan, channel, request, options, cargo);
   auto flight =
       work ? channel.start(work, request, own, after) : channel.start(request, own, after);
   if (!flight) return flight.error();

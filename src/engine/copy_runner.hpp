@@ -152,6 +152,10 @@ class CopyRunner {
                        const std::shared_ptr<const Plan>& plan,
                        const std::vector<std::shared_ptr<Completion>>& after, Leases leases,
                        const Cargo& cargo);
+  /// Returns the work of a short copy that was planned before; null: it is planned now.
+  std::shared_ptr<const GpuWork> known_work(const std::shared_ptr<const Plan>& plan,
+                                            GpuChannel& channel, const Request& request,
+                                            const CopyOptions& options, const Cargo& cargo);
   bool cold(const Plan& plan, const CopyOptions& options) const;
 
   const Profile& profile_;

@@ -160,6 +160,30 @@ def test_short_copies_of_one_shape_at_any_addresses(gpus: ts.Engine) -> None:
         assert np.array_equal(content(gpus, target), wanted)
 
 
+def test_faces_that_are_copied_again_and_again(gpus: ts.Engine) -> None:
+    """Their work is remembered by what they are and where they lie; the content is today's."""
+    generator = np.random.default_rng(9)
+    zeros = np.zeros((3, 12, 12), "f4")
+    fields = [filled(gpus, generator.random((12, 12, 12), "f4"), "device0") for _ in range(2)]
+    faces = [filled(gpus, zeros, where) for where in ("device0", "device1")]
+    for turn in range(40):
+        k, j = (int(one) for one in generator.integers(0, 2, 2))
+        values = generator.random((12, 12, 12), "f4")
+        gpus.copy(values, fields[k]).wait(timeout=10)
+        gpus.copy(zeros, faces[j]).wait(timeout=10)
+        cut = int(generator.choice([0, 3, 11]))
+        pairs = [
+            (fields[k][cut], faces[j][0]),
+            (fields[k][:, cut], faces[j][1]),
+            (fields[k][:, :, cut].T if turn % 3 else fields[k][:, :, cut], faces[j][2]),
+        ]
+        priority = int(generator.integers(0, 2))
+        gpus.copy_all(pairs, stream=1 if turn % 2 else None, priority=priority).wait(timeout=10)
+        last = values[:, :, cut].T if turn % 3 else values[:, :, cut]
+        wanted = np.stack([values[cut], values[:, cut], last])
+        assert np.array_equal(content(gpus, faces[j]), wanted)
+
+
 def test_numpy_takes_no_hidden_copy(gpus: ts.Engine) -> None:
     with pytest.raises(TypeError, match=r"use \.numpy\(\)"):
         np.asarray(on_gpu(gpus, np.ones(3)))

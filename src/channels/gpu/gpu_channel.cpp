@@ -355,20 +355,24 @@ std::shared_ptr<const GpuWork> GpuChannel::shared_work(std::unique_ptr<GpuWork> 
   return std::shared_ptr<GpuWork>(work.release(), give_back_work);
 }
 
-Result<std::shared_ptr<const GpuWork>> GpuChannel::prepare(const Request& request) {
+Result<GpuChannel::Preparation> GpuChannel::begin_prepare(const Request& request) {
   auto event = take_event();
   if (!event) return event.error();
   auto work = take_work();
   const GpuStream& stream = stream_for(request.priority);
   Status status = work->prepare(stream, request, way_of(request));
-  const Status recorded = options_.gpus->record(*event, stream);
-  if (!status || !recorded) {
-    abandon(*event, recorded.ok(), std::move(work));
-    return status ? recorded.error() : status.error();
-  }
-  wait_for(*event);
-  give_back(*event, nullptr);
-  return shared_work(std::move(work));
+  auto prepared = shared_work(std::move(work));
+  auto ready = flight_of(std::move(status), stream, false, *event, {nullptr, prepared});
+  if (!ready) return ready.error();
+  return Preparation{std::move(prepared), std::move(*ready)};
+}
+
+Result<std::shared_ptr<const GpuWork>> GpuChannel::prepare(const Request& request) {
+  auto begun = begin_prepare(request);
+  if (!begun) return begun.error();
+  while (!begun->ready->done()) std::this_thread::yield();
+  if (Status status = begun->ready->status(); !status) return status.error();
+  return std::move(begun->work);
 }
 
 Result<std::shared_ptr<GpuFlight>> GpuChannel::event_behind(const GpuStream& stream) {

@@ -109,7 +109,14 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   Result<std::shared_ptr<GpuFlight>> start(const std::shared_ptr<const GpuWork>& work,
                                            const Request& request, const GpuStream* stream,
                                            std::span<const GpuEvent> after);
-  /// Plans `request` for any number of starts. Waits until its table lies on the GPU.
+  struct Preparation {
+    std::shared_ptr<const GpuWork> work;
+    std::shared_ptr<GpuFlight> ready;  ///< Once it is done, the work may be started.
+  };
+  /// Plans `request` for any number of starts, and begins to put its table on the GPU.
+  /// @error what the driver refused
+  Result<Preparation> begin_prepare(const Request& request);
+  /// The same; waits until the table lies on the GPU.
   /// @error what the driver refused
   Result<std::shared_ptr<const GpuWork>> prepare(const Request& request);
   /// Plans `request` for any number of starts, if it needs no table on the GPU; null if it does.
