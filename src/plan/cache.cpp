@@ -18,6 +18,9 @@ std::uint64_t hash_of(const PlanQuery& query) {
   hash = stir(hash, static_cast<std::uint64_t>(query.full_from_bytes * 64 + query.lanes_max));
   hash = stir(hash, static_cast<std::uint64_t>(query.one_hop));
   for (const int memory : query.through) hash = stir(hash, static_cast<std::uint64_t>(memory));
+  for (const int channel : query.closed_channels) {
+    hash = stir(hash, static_cast<std::uint64_t>(channel));
+  }
   for (std::size_t k = 0; k < static_cast<std::size_t>(query.source.mapping->rank()); ++k) {
     hash = stir(hash, static_cast<std::uint64_t>(query.source.lower[k]));
     hash = stir(hash, static_cast<std::uint64_t>(query.target.lower[k]));
@@ -36,7 +39,8 @@ bool same(const PlanQuery& a, const PlanQuery& b) {
          a.planner == b.planner && a.buffer_bytes_max == b.buffer_bytes_max &&
          a.full_from_bytes == b.full_from_bytes && a.lanes_max == b.lanes_max &&
          a.one_hop == b.one_hop && a.through == b.through && a.waiting_s == b.waiting_s &&
-         same(a.source, b.source) && same(a.target, b.target);
+         a.closed_channels == b.closed_channels && same(a.source, b.source) &&
+         same(a.target, b.target);
 }
 
 }  // namespace

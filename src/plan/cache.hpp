@@ -1,5 +1,5 @@
-// A cache of plans. The key is the whole query: mappings, boxes, memories and the work that is
-// queued in the channels, but no addresses.
+// A cache of plans. The key is the whole query: mappings, boxes, memories, the work that is
+// queued in the channels and the channels that other processes use, but no addresses.
 #pragma once
 
 #include <array>

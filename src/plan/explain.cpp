@@ -110,6 +110,11 @@ std::string explain(const Plan& plan, const Profile& profile) {
           format_rate(plan.bytes_per_second) + " steadily; bound by " + plan.bound_by(profile) +
           "; planner " + to_string(plan.planner) +
           (plan.direct ? "; runs on the caller's thread" : "") + "\n";
+  for (std::size_t k = 0; k < plan.closed_channels.size(); ++k) {
+    text += (k == 0 ? "  left to other processes: " : ", ") +
+            profile.channels[at(plan.closed_channels[k])].name;
+  }
+  if (!plan.closed_channels.empty()) text += "\n";
   for (const Alternative& other : plan.alternatives) {
     text += "  beaten: " + std::string(to_string(other.planner)) + ", " +
             path_text(other, profile) + ", predicted " + format_seconds(other.seconds) + "\n";

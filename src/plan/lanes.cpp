@@ -29,6 +29,7 @@ class Residual {
     for (const Resource& resource : profile.resources) {
       resources_.push_back(resource.bytes_per_second > 0 ? resource.bytes_per_second : 1.0);
     }
+    for (const int channel : task.query.closed_channels) channels_[at(channel)] = 0;
   }
 
   double rate(int channel, const HopRole& role) const {

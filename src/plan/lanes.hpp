@@ -19,6 +19,7 @@ struct LaneChoice {
 /// Chooses the lanes. Each path is the widest one in the capacity that the paths before it leave.
 /// The rates are a maximum flow, solved as a linear program over channels and resources: a resource
 /// limits the sum over all channels that use it, which a flow over edges alone cannot express.
+/// Paths after the best one leave out the query's closed channels.
 LaneChoice choose_lanes(const Graph& graph, const Task& task, Costs& costs, const Candidate& best,
                         int lanes_max);
 

@@ -52,6 +52,8 @@ struct PlanQuery {
   /// For each channel, seconds of work that is queued before this transfer. Empty: the machine is
   /// idle.
   std::vector<double> waiting_s;
+  /// Channels that no lane but the first may use, in ascending order: other processes use them.
+  std::vector<int> closed_channels;
   /// Memories to pass through, from source to target; empty: the planner chooses them.
   std::vector<int> through;
 };
@@ -109,6 +111,7 @@ struct Plan {
   double bytes_per_second = 0;  ///< steady rate of all lanes, which long transfers approach
   Binding binding;
   std::vector<Alternative> alternatives;
+  std::vector<int> closed_channels;  ///< PlanQuery::closed_channels, where lanes were looked for
   bool direct =
       false;  ///< the caller's thread runs the single hop, which is shorter than a hand-off
   std::vector<LoopNest> nests;  ///< of the whole region, if direct

@@ -292,6 +292,7 @@ Plan make_plan(const Graph& graph, const Task& task, Costs& costs,
     plan.slots = std::max(plan.slots, lane.slots);
     add_lane(plan, lane, query, costs, profile, fields, slots);
   }
+  if (lanes_max > 1) plan.closed_channels = query.closed_channels;
   name_alternatives(plan, ways, profile);
   mark_direct(plan, profile);
   return plan;
@@ -326,6 +327,11 @@ Status check_query(const PlanQuery& query, const Profile& profile) {
     return Error{ErrorCode::invalid_argument,
                  "a memory of the request is not in the machine profile",
                  "see the memories that it has with: tranship topology"};
+  }
+  for (const int channel : query.closed_channels) {
+    if (channel >= 0 && at(channel) < profile.channels.size()) continue;
+    return Error{ErrorCode::invalid_argument,
+                 "a closed channel of the request is not in the machine profile"};
   }
   const auto& through = query.through;
   if (!through.empty() && (through.size() < 2 || through.front() != query.source_memory ||

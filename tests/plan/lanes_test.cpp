@@ -10,6 +10,7 @@
 
 #include "base/at.hpp"
 #include "base/random.hpp"
+#include "plan/cache.hpp"
 #include "plan/plan.hpp"
 #include "support/test.hpp"
 
@@ -314,4 +315,82 @@ TEST(lanes_over_one_link_are_none) {
   PlanQuery query = stream_of(std::int64_t{1} << 32, 0, 1);
   query.lanes_max = 4;
   EXPECT_EQ(plan(query, profile).value().lanes.size(), 1u);
+}
+
+namespace {
+
+/// Returns whether a lane of the plan uses a channel.
+bool uses(const Plan& plan, const Lane& lane, int channel) {
+  const auto begin = plan.hops.begin() + lane.first_hop;
+  return std::any_of(begin, begin + lane.hop_count,
+                     [&](const Hop& hop) { return hop.channel == channel; });
+}
+
+}  // namespace
+
+TEST(lanes_leave_out_closed_channels) {
+  const Profile profile = node_of(4);
+  PlanQuery query = stream_of(std::int64_t{1} << 32, 0, 1);
+  query.lanes_max = 4;
+  for (int k = 1; k < 4; ++k) {
+    for (std::size_t c = 0; c < profile.channels.size(); ++c) {
+      const ChannelSpec& spec = profile.channels[c];
+      if (spec.kind != ChannelKind::gpu_write || spec.target != k + 1) continue;
+      query.closed_channels.push_back(static_cast<int>(c));
+    }
+    const Plan made = plan(query, profile).value();
+    EXPECT_EQ(made.lanes.size(), at(4 - k));
+    EXPECT_EQ(made.hops[0].channel, 0);  // its own link
+    const std::string text = explain(made, profile);
+    const auto named = "left to other processes: gpu_write node0/device1";
+    EXPECT(text.find(named) != std::string::npos);
+  }
+  query.closed_channels = {0};
+  EXPECT_EQ(plan(query, profile).value().hops[0].channel, 0);
+  query.closed_channels = {1000};
+  EXPECT(!plan(query, profile).ok());
+}
+
+TEST(only_the_first_lane_uses_closed_channels_of_any_machine) {
+  int several = 0;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    Random random(seed);
+    const Profile profile = random_machine(random);
+    PlanQuery query = stream_of(std::int64_t{1} << 32, 0, 1);
+    query.lanes_max = 8;
+    const auto open = plan(query, profile);
+    if (!open) continue;
+    for (std::size_t c = 0; c < profile.channels.size(); ++c) {
+      if (random.chance(0.3)) query.closed_channels.push_back(static_cast<int>(c));
+    }
+    const Plan made = plan(query, profile).value();
+    several += made.lanes.size() > 1 ? 1 : 0;
+    EXPECT(made.path(profile) == open->path(profile));
+    for (std::size_t lane = 1; lane < made.lanes.size(); ++lane) {
+      for (const int channel : query.closed_channels) {
+        EXPECT(!uses(made, made.lanes[lane], channel));
+      }
+    }
+    EXPECT(keeps_to_limits(made, profile));
+  }
+  EXPECT(several > 0);
+}
+
+TEST(the_cache_keeps_plans_for_other_closed_channels_apart) {
+  const Profile profile = node_of(4);
+  PlanCache cache;
+  PlanQuery query = stream_of(std::int64_t{1} << 32, 0, 1);
+  query.lanes_max = 4;
+  const auto add = [&](const PlanQuery& one) {
+    cache.add(one, std::make_shared<const Plan>(plan(one, profile).value()));
+  };
+  PlanQuery closed = query;
+  closed.closed_channels = {4};
+  add(query);
+  EXPECT(cache.find(closed) == nullptr);
+  add(closed);
+  EXPECT_EQ(cache.find(query)->lanes.size(), 4u);
+  EXPECT_EQ(cache.find(closed)->lanes.size(), 3u);
+  closed.closed_channels = {4, 8};
+  EXPECT(cache.find(closed) == nullptr);
 }
