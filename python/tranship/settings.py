@@ -48,6 +48,7 @@ class Settings(TypedDict, total=False):
     planner: PlannerName
     full_plan_bytes: Bytes
     lanes: int
+    link_usage: str | os.PathLike[str]
     gpus: bool
     emulated_gpus: int
     gpu_direct_storage: str

@@ -108,6 +108,8 @@ std::vector<Setting> settings() {
       number("full_plan_bytes", &Config::full_plan_bytes,
              "size from which plans are full; 0: by predicted cost"),
       number("lanes", &Config::lanes, "paths that a copy may use at the same time"),
+      word("link_usage", &Config::link_usage,
+           "folder of the table of GPUs' links that processes use, or off"),
       flag("gpus", &Config::gpus, "GPUs are used where there are some"),
       number("emulated_gpus", &Config::emulated_gpus,
              "emulated GPUs, in host memory; 0: the real ones"),

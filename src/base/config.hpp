@@ -77,6 +77,10 @@ struct Config {
   std::int64_t full_plan_bytes = 0;
   /// Largest number of paths that a copy may use at the same time. 1: the best path only.
   std::int64_t lanes = 4;
+  /// Folder of the table in which this user's processes mark the GPUs' links that they use, so that
+  /// no lane takes a link from another process. `off`: each copy is planned as if
+  /// it were alone. Set it where /dev/shm is missing, or is not common to the processes of a job.
+  std::string link_usage = "/dev/shm";
   /// Whether GPUs are used where there are some.
   bool gpus = true;
   /// Number of emulated GPUs, whose memory is host memory, for programs and tests on machines

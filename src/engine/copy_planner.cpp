@@ -8,8 +8,9 @@
 #include "engine/checks.hpp"
 
 namespace tranship {
-CopyPlanner::CopyPlanner(const Profile& profile, const Config& config, std::size_t gpu_count)
-    : profile_(profile), config_(config), planner_(profile) {
+CopyPlanner::CopyPlanner(const Profile& profile, const Config& config, std::size_t gpu_count,
+                         const LinkUsage* links)
+    : profile_(profile), config_(config), links_(links), planner_(profile) {
   const auto name_of = [](MemoryKind kind) {
     switch (kind) {
       case MemoryKind::pinned: return "node0/pinned0";
@@ -62,6 +63,11 @@ Result<PlanQuery> CopyPlanner::query_of(const Array& source, const Array& target
     const Array& lost = query.source_memory < 0 ? source : target;
     return Error{ErrorCode::no_route, "the machine profile has no memory for " + lost.name,
                  "measure it anew with: tranship calibrate"};
+  }
+  if (links_ != nullptr && query.lanes_max > 1 && !query.one_hop) {
+    if (const auto link = link_of(source, target, query.source.bytes())) {
+      query.closed_channels = links_->closed_channels(*link);
+    }
   }
   if (query.planner == PlannerKind::automatic) {
     query.planner = *planner_kind_from(config_.planner);

@@ -9,6 +9,7 @@
 #include "base/config.hpp"
 #include "engine/array.hpp"
 #include "engine/copy_options.hpp"
+#include "engine/link_usage.hpp"
 #include "machine/profile.hpp"
 #include "plan/cache.hpp"
 #include "plan/planner.hpp"
@@ -16,10 +17,12 @@
 namespace tranship {
 
 /// Checks the two ends of a copy, finds their memories in a profile and plans the way between them.
-/// Owns the planner and its cache. The profile and the settings must outlive it. Threads: all.
+/// Owns the planner and its cache. The profile, the settings and `links`, which is null where
+/// the uses of links are not known, must outlive it. Threads: all.
 class CopyPlanner {
  public:
-  CopyPlanner(const Profile& profile, const Config& config, std::size_t gpu_count);
+  CopyPlanner(const Profile& profile, const Config& config, std::size_t gpu_count,
+              const LinkUsage* links);
 
   /// Returns the question for the planner. Does not look whether the arrays overlap.
   /// @error as check_pair(); no_route if the profile lacks a memory
@@ -39,6 +42,7 @@ class CopyPlanner {
 
   const Profile& profile_;
   const Config& config_;
+  const LinkUsage* links_;
   Planner planner_;
   PlanCache cache_;
   /// The profile's number of the memory of each kind, but for devices; -1: none.

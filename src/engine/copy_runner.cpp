@@ -120,6 +120,16 @@ bool CopyRunner::one_gpu_hop(const Plan& plan) const {
   return plan.hops.size() == 1 && traits_of(profile_.channels[at(plan.hops[0].channel)].kind).gpu;
 }
 
+void CopyRunner::mark_link(const Array& source, const Array& target) const {
+  if (links_ == nullptr) return;
+  if (const auto link = link_of(source, target, source.view.bytes())) links_->mark(*link, 0);
+}
+
+void CopyRunner::mark_link(const Array& source, const Array& target, const Plan& plan) const {
+  if (links_ == nullptr) return;
+  if (const auto link = link_of(source, target, plan.bytes)) links_->mark(*link, plan.seconds);
+}
+
 bool CopyRunner::cold(const Plan& plan, const CopyOptions& options) const {
   return 2 * std::max(plan.bytes, options.together_bytes) > profile_.cache_bytes;
 }
@@ -179,6 +189,7 @@ std::optional<Event> CopyRunner::carry_now(const std::shared_ptr<const Plan>& pl
 
 Result<Event> CopyRunner::copy(const Array& source, const Array& target,
                                const CopyOptions& options) {
+  mark_link(source, target);  // first: of two that begin at once, one sees the other
   auto query = planner_.query_of(source, target, options);
   if (!query) return query.error();
   if (Status s = check_overlap(source, target, query->target); !s) return s.error();
@@ -271,6 +282,7 @@ std::shared_ptr<const GpuWork> CopyRunner::known_work(const std::shared_ptr<cons
 Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                                        const Array& target, const CopyOptions& options,
                                        Leases leases, const Cargo& cargo) {
+  mark_link(source, target, *plan);
   const ChannelSpec& spec = profile_.channels[at(plan->hops[0].channel)];
   GpuChannel& channel = gpus_->channel(spec, carrier_of(source, target));
   // The caller's stream is one of the GPU on which its own array lies.
@@ -471,6 +483,7 @@ Event CopyRunner::start_transfer(const Array& source, const Array& target,
                                  const std::shared_ptr<const Plan>& plan,
                                  const std::vector<std::shared_ptr<Completion>>& after,
                                  Leases leases, const Cargo& cargo) {
+  mark_link(source, target, *plan);
   auto transfer = std::make_shared<Transfer>();
   transfer->plan = plan;
   transfer->source = source.place;

@@ -20,6 +20,7 @@
 #include "engine/gpu_side.hpp"
 #include "engine/known_works.hpp"
 #include "engine/lifetime.hpp"
+#include "engine/link_usage.hpp"
 #include "machine/profile.hpp"
 #include "runtime/thread_driver.hpp"
 
@@ -63,8 +64,9 @@ class CopyRunner {
     CopyPlanner& planner;
     Lifetime& lifetime;
     std::shared_ptr<ThreadDriver> driver;
-    GpuSide* gpus = nullptr;  ///< null: no GPUs
-    Trace* trace = nullptr;   ///< null: nothing is traced
+    GpuSide* gpus = nullptr;     ///< null: no GPUs
+    LinkUsage* links = nullptr;  ///< null: the uses of links are not known
+    Trace* trace = nullptr;      ///< null: nothing is traced
     const Clock& clock;
   };
   explicit CopyRunner(Parts parts)
@@ -73,6 +75,7 @@ class CopyRunner {
         lifetime_(parts.lifetime),
         driver_(std::move(parts.driver)),
         gpus_(parts.gpus),
+        links_(parts.links),
         trace_(parts.trace),
         clock_(parts.clock) {}
 
@@ -156,6 +159,9 @@ class CopyRunner {
   std::shared_ptr<const GpuWork> known_work(const std::shared_ptr<const Plan>& plan,
                                             GpuChannel& channel, const Request& request,
                                             const CopyOptions& options, const Cargo& cargo);
+  /// Shows other processes that a copy will use a GPU's link: before its plan, and at its start.
+  void mark_link(const Array& source, const Array& target) const;
+  void mark_link(const Array& source, const Array& target, const Plan& plan) const;
   bool cold(const Plan& plan, const CopyOptions& options) const;
 
   const Profile& profile_;
@@ -163,6 +169,7 @@ class CopyRunner {
   Lifetime& lifetime_;
   std::shared_ptr<ThreadDriver> driver_;
   GpuSide* gpus_;
+  LinkUsage* links_;
   Trace* trace_;
   const Clock& clock_;
   KnownWorks known_works_;

@@ -93,7 +93,11 @@ Status Engine::start() {
   gpu_side_ = std::move(*gpu_side);
   drop_absent_gpus();
   const std::size_t gpu_count = gpu_side_ ? gpu_side_->gpus()->list().size() : 0;
-  planner_.emplace(options_.profile, config, gpu_count);
+  if (gpu_side_) {
+    links_ = LinkUsage::open(config, UsageTable::number_of(own_identity()),
+                             gpu_side_->gpus()->list(), options_.profile, clock_);
+  }
+  planner_.emplace(options_.profile, config, gpu_count, links_.get());
   ThreadDriver::Options driver;
   for (const Memory& memory : options_.profile.memories) {
     const bool elsewhere = memory.kind == MemoryKind::pinned || memory.kind == MemoryKind::device;
@@ -109,8 +113,9 @@ Status Engine::start() {
   }
   driver.trace = trace();
   driver_ = std::make_shared<ThreadDriver>(std::move(driver));
-  runner_ = std::make_unique<CopyRunner>(CopyRunner::Parts{
-      options_.profile, *planner_, lifetime_, driver_, gpu_side_.get(), trace(), clock_});
+  runner_ = std::make_unique<CopyRunner>(CopyRunner::Parts{options_.profile, *planner_, lifetime_,
+                                                           driver_, gpu_side_.get(), links_.get(),
+                                                           trace(), clock_});
   channels_.push_back(std::make_unique<HostChannel>(threads_));
   runner_->add_channel(ChannelKind::memcpy, driver_->add_channel(*channels_.back()));
   for (const ChannelKind kind : {ChannelKind::file_read, ChannelKind::file_write}) {
@@ -182,6 +187,7 @@ Status Engine::close() {
   (void)lifetime_.wait_empty(left());
   (void)driver_->wait_ended(left());
   if (gpu_side_) gpu_side_->wait_for_flights(end);
+  if (links_) links_->leave();
   std::shared_ptr<Processes> processes;
   {
     std::lock_guard lock(processes_mutex_);

@@ -21,6 +21,7 @@
 #include "engine/event.hpp"
 #include "engine/gpu_side.hpp"
 #include "engine/lifetime.hpp"
+#include "engine/link_usage.hpp"
 #include "engine/prepared_copy.hpp"
 #include "engine/trace_file.hpp"
 #include "fabric/links/slot_server.hpp"
@@ -218,6 +219,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   SteadyClock clock_;
   Lifetime lifetime_;
   std::unique_ptr<TraceFile> trace_file_;
+  std::unique_ptr<LinkUsage> links_;    ///< null: the uses of links are not known
   std::optional<CopyPlanner> planner_;  ///< on options_.profile
   SharedMemories shared_memories_;
   std::unique_ptr<GpuSide> gpu_side_;

@@ -47,6 +47,12 @@ def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def link_usage(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keeps this run's plans apart from the copies of other programs of the user."""
+    os.environ["TRANSHIP_LINK_USAGE"] = str(tmp_path_factory.mktemp("links"))
+
+
 @pytest.fixture(scope="session")
 def profile(cache_folder: Path) -> str:
     """Returns this machine's profile, measured with small samples and saved as the default one."""
