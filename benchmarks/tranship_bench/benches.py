@@ -40,6 +40,7 @@ from .ddtbench import ddtbench
 from .gpu_collective import gpu_collective
 from .gpu_faces import gpu_faces
 from .gpu_halo import gpu_halo
+from .gpu_lanes_processes import gpu_lanes_processes
 from .gpu_messages import gpu_messages
 from .gpu_shapes import gpu_peer_shapes, gpu_shapes
 from .gpu_types import gpu_types
@@ -120,6 +121,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
         lists.gpu_lists,
     ),
     "gpu-lanes": ("host memory to one GPU over the links of all", gpu.lanes),
+    "gpu-lanes-processes": (
+        "the host to the GPUs of 1 to 8 processes at once, beside fixed numbers of lanes",
+        gpu_lanes_processes,
+    ),
     "gpu-collective": (
         "boxes of GPUs to all other GPUs: broadcast, scatter, all to all",
         gpu_collective,

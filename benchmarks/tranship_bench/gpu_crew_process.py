@@ -8,9 +8,14 @@ from typing import Any
 from .child import Service, serve
 from .gpu_crew import Member
 from .gpu_halo import HaloMember
+from .gpu_lanes_processes import LaneMember
 from .gpu_messages import MessageMember
 
-KINDS: dict[str, type[Member]] = {"halo": HaloMember, "messages": MessageMember}
+KINDS: dict[str, type[Member]] = {
+    "halo": HaloMember,
+    "lanes": LaneMember,
+    "messages": MessageMember,
+}
 
 
 class MemberService(Service):

@@ -100,6 +100,16 @@ TARGETS = (
     gpu("images from the host, over the link", "gpu-images", "NHWC", 0.9),
     gpu("images to the host, over the link", "gpu-images", "NCHW", 0.9),
     gpu("over the links of two GPUs", "gpu-lanes", "pinned to device over 2", 1.9),
+    Target(
+        "processes at once, over the best fixed choice of lanes",
+        "gpu-lanes-processes",
+        "",
+        "against the best fixed choice",
+        "ratio",
+        0.9,
+    ),
+    gpu("pageable memory, processes at once, over memcpy", "gpu-lanes-processes", "pageable", 0.9),
+    gpu("back, processes at once, over memcpy", "gpu-lanes-processes", "device to pageable", 0.9),
     Target("8 B to another GPU", "gpu-process", "8 B", "tranship", "median_s", 15e-6),
     Target("64 KiB to another GPU", "gpu-process", "65536 B", "tranship", "median_s", 15e-6),
     Target(
