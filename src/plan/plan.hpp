@@ -78,6 +78,8 @@ struct Lane {
   int first_hop = 0;  ///< index into Plan::hops
   int hop_count = 0;
   double bytes_per_second = 0;  ///< predicted, beside the other lanes
+  /// Predicted seconds that a tile takes beyond its time in the lane's slowest hop.
+  double fill_s = 0;
 };
 
 /// A path that the planner considered and did not choose.

@@ -32,26 +32,38 @@ bool Transfer::tiles_left(const Descriptor& descriptor) const {
 }
 
 bool Transfer::wants_tile(int lane) const {
-  double others_tiles = static_cast<double>(plan->tiles - tiles_begun);
+  const auto tile_bytes = static_cast<double>(plan->tile_bytes);
+  double others_bytes = tile_bytes * static_cast<double>(plan->tiles - tiles_begun);
   double others_rate = 0;
   double others_least = INFINITY;  // when the first of the others would end one more tile
   double own = 0;
+  bool idle = false;
   for (std::size_t k = 0; k < plan->lanes.size(); ++k) {
     const Lane& one = plan->lanes[k];
     if (one.bytes_per_second <= 0) return true;  // nothing is known
     const Descriptor& first = descriptors[at(one.first_hop)];
     const Descriptor& last = descriptors[at(one.first_hop + one.hop_count - 1)];
-    const auto begun = static_cast<double>(first.issued - last.ended);
-    const double ends = (begun + 1) / one.bytes_per_second;
+    std::int64_t passed = last.ended;  // the lane's slowest hop
+    double slowest_s = plan->hops[at(one.first_hop + one.hop_count - 1)].tile_s;
+    for (int hop = one.first_hop; hop + 1 < one.first_hop + one.hop_count; ++hop) {
+      if (plan->hops[at(hop)].tile_s <= slowest_s) continue;
+      slowest_s = plan->hops[at(hop)].tile_s;
+      passed = descriptors[at(hop)].ended;
+    }
+    const double begun = tile_bytes * static_cast<double>(first.issued - passed);
+    const double ends = one.fill_s + (begun + tile_bytes) / one.bytes_per_second;
     if (k == at(lane)) {
       own = ends;
+      idle = first.issued == last.ended;
       continue;
     }
-    others_tiles += begun;
+    others_bytes += begun + one.fill_s * one.bytes_per_second;
     others_rate += one.bytes_per_second;
     others_least = std::min(others_least, ends);
   }
-  return own <= std::max(others_tiles / others_rate, others_least);
+  if (own <= others_bytes / others_rate || own < others_least) return true;
+  // Of equal lanes the first that has nothing to do takes it: it will not end later than another.
+  return idle && own <= others_least;
 }
 
 Request outline(const Job& job) {

@@ -55,7 +55,7 @@ struct ThreeMemories {
     auto plan = std::make_shared<Plan>();
     plan->hops = {hop(0, 0, 2, bytes, bytes), hop(1, 0, 1, bytes, tile_bytes),
                   hop(2, 1, 2, tile_bytes, bytes)};
-    plan->lanes = {{0, 1, lane_rates[0]}, {1, 2, lane_rates[1]}};
+    plan->lanes = {{0, 1, lane_rates[0]}, {1, 2, lane_rates[1], fill_s}};
     plan->bytes = bytes;
     plan->extents[0] = bytes;
     plan->tile[0] = tile_bytes;
@@ -77,6 +77,7 @@ struct ThreeMemories {
   }
 
   std::array<double, 2> lane_rates{0, 0};  ///< the rates that the plan predicts
+  double fill_s = 0;                       ///< of lane 1, as the plan predicts it
   int slots = 3;
   SimWorld world;
   std::vector<std::unique_ptr<SimChannel>> channels;
@@ -117,6 +118,22 @@ TEST(a_lane_that_begins_tiles_fast_does_not_keep_them_from_one_that_ends_them_so
   EXPECT(seconds({1e9, 1e9}) < 1.1 * least);
   // If the plan gives no rates of the lanes, the slots fill first, and the rest is late.
   EXPECT(seconds({0, 0}) > 1.2 * least);
+}
+
+TEST(the_last_tile_takes_the_lane_that_ends_it_first) {
+  const double tile_s = tile_bytes / 1e9;
+  for (const double fill_s : {0.0, 0.9 * tile_s}) {
+    ThreeMemories machine({1e9, 1e9, fill_s > 0 ? tile_bytes / fill_s : 1e12});
+    machine.lane_rates = {1e9, 1e9};
+    machine.fill_s = fill_s;
+    const auto one = machine.transfer(5 * tile_bytes);
+    machine.driver->submit(one, {});
+    REQUIRE(machine.driver->run());
+    EXPECT(machine.target == machine.source);
+    // Of two equal lanes either may take it; what passes a second hop is later by that hop.
+    if (fill_s > 0) EXPECT_EQ(one->descriptors[0].ended, 3);
+    EXPECT(static_cast<double>(machine.world.clock().now_ns()) / 1e9 < 3.01 * tile_s);
+  }
 }
 
 TEST(every_byte_arrives_whichever_lane_carries_it) {
