@@ -371,8 +371,11 @@ Candidate Costs::launched(const Path& path, int converting_hop) {
 
 Candidate Costs::in_tiles(const Candidate& candidate) {
   if (!in_one_launch(candidate.path)) return candidate;
-  Candidate cut = tiled(candidate.path, candidate.converting_hop,
-                        std::min(threshold_default, asked_bytes(task_)), false);
+  return in_tiles_of(candidate, std::min(threshold_default, asked_bytes(task_)));
+}
+
+Candidate Costs::in_tiles_of(const Candidate& candidate, std::int64_t bytes_max) {
+  Candidate cut = tiled(candidate.path, candidate.converting_hop, bytes_max, false);
   cut.planner = candidate.planner;
   return cut;
 }

@@ -47,6 +47,7 @@ struct Candidate {
   int slots = 0;
   double seconds = INFINITY;
   double bytes_per_second = 0;
+  double fill_s = 0;  ///< of one of several lanes: time of a tile beyond that in its slowest hop
   Binding binding;
 };
 
@@ -79,6 +80,9 @@ class Costs {
 
   /// Returns the candidate in tiles that several lanes can share, if it is one kernel launch.
   Candidate in_tiles(const Candidate& candidate);
+
+  /// Returns the candidate in tiles of at most `bytes_max` bytes (at least one point).
+  Candidate in_tiles_of(const Candidate& candidate, std::int64_t bytes_max);
 
   /// Changes one or two extents of the tile at a time while that shortens the predicted time. This
   /// finds tiles that the search by size misses, such as those in which the two orders are equal.

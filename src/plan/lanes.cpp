@@ -5,16 +5,29 @@
 #include <numeric>
 
 #include "base/at.hpp"
+#include "plan/tile.hpp"
 
 namespace tranship {
 namespace {
 
 /// Largest number of paths that are searched.
 constexpr int paths_most = 8;
+/// Least rate that the paths before must leave for another one, as a share of the first path's.
+constexpr double path_share_least = 0.1;
 /// Least rate of a lane, as a share of the first path's rate: the tiles of a slow lane end late.
 constexpr double lane_share_least = 0.2;
 /// Least share of the time that further lanes must save.
 constexpr double lanes_gain_least = 0.05;
+/// Numbers of tiles of each lane that are tried where the best path's tile makes fewer of them.
+constexpr std::array<double, 6> tiles_each{1, 2, 3, 5, 8, 16};
+/// Smallest of these tiles in bytes: each costs the scheduler some microseconds.
+constexpr std::int64_t lane_tile_least = std::int64_t{256} << 10;
+/// Factor in predicted time that makes a smaller tile worth its work.
+constexpr double lane_tile_tolerance = 1.02;
+/// Tiles of a lane that a channel takes before the first of them ends.
+constexpr std::int64_t tiles_begun_first = 2;
+/// Share of the largest flow that equal rates must reach to be preferred to it.
+constexpr double fair_share = 0.999;
 
 /// Remaining capacity of channels (shares of their time) and resources (bytes/s, or shares).
 class Residual {
@@ -174,39 +187,84 @@ struct Flows {
   Binding binding;
 };
 
-/// One row of the program for each channel and resource, in units of the first path's rate and of
-/// the row's limit, so that all numbers are near 1.
-Flows flows_of(const Profile& profile, const Residual& rates, const std::vector<Candidate>& lanes) {
-  const std::size_t channels = profile.channels.size();
-  std::vector<std::vector<double>> rows(channels + profile.resources.size(),
-                                        std::vector<double>(lanes.size(), 0));
-  const std::vector<double> limits(rows.size(), 1.0);
-  const double unit = lanes[0].bytes_per_second;
+/// What lanes use of the channels and resources that they pass: one row for each of these, in units
+/// of the first lane's rate and of the row's limit, so that all numbers are near 1.
+struct Usage {
+  std::vector<std::vector<double>> rows;
+  std::vector<Binding> of;  ///< by row
+  double unit = 0;
+
+  std::vector<double>& row(const Binding& wanted, std::size_t lanes) {
+    for (std::size_t k = 0; k < of.size(); ++k) {
+      if (of[k].channel == wanted.channel && of[k].resource == wanted.resource) return rows[k];
+    }
+    of.push_back(wanted);
+    rows.emplace_back(lanes, 0.0);
+    return rows.back();
+  }
+};
+
+Usage usage_of(const Profile& profile, const Residual& rates, const std::vector<Candidate>& lanes) {
+  Usage usage;
+  usage.unit = lanes[0].bytes_per_second;
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     for (int k = 0; k < lanes[lane].path.count; ++k) {
       const int channel = lanes[lane].path.channels[at(k)];
       const double rate = rates.rate(channel, Residual::role_of(lanes[lane], k));
-      rows[at(channel)][lane] += unit / rate;
+      usage.row({channel, -1}, lanes.size())[lane] += usage.unit / rate;
       for (const int r : profile.channels[at(channel)].resources) {
         const double capacity = profile.resources[at(r)].bytes_per_second;
-        rows[channels + at(r)][lane] += unit / (capacity > 0 ? capacity : rate);
+        usage.row({-1, r}, lanes.size())[lane] += usage.unit / (capacity > 0 ? capacity : rate);
       }
     }
   }
-  Flows flows{largest_flow(rows, limits), {}};
-  double most = 0;
-  // Of those that are used up, a resource says more than one of its channels.
-  for (std::size_t row = rows.size(); row > 0; --row) {
-    const auto& uses = rows[row - 1];
-    const double used = std::inner_product(uses.begin(), uses.end(), flows.rates.begin(), 0.0);
-    if (used <= most * (1 + 1e-9)) continue;
-    most = used;
-    const auto number = static_cast<int>(row - 1);
-    const auto first_resource = static_cast<int>(channels);
-    flows.binding =
-        number < first_resource ? Binding{number, -1} : Binding{-1, number - first_resource};
+  return usage;
+}
+
+double used_of(const std::vector<double>& row, const std::vector<double>& rates) {
+  return std::inner_product(row.begin(), row.end(), rates.begin(), 0.0);
+}
+
+/// Returns the rates that requests which take turns make: those of all lanes rise together, each
+/// until a row that it uses is used up.
+std::vector<double> fair_flow(const std::vector<std::vector<double>>& rows, std::size_t lanes) {
+  std::vector<double> rates(lanes, 0);
+  std::vector<double> rising(lanes, 1);
+  while (true) {
+    double step = INFINITY;
+    for (const auto& row : rows) {
+      const double more = used_of(row, rising);
+      if (more > 0) step = std::min(step, std::max(1 - used_of(row, rates), 0.0) / more);
+    }
+    if (!std::isfinite(step)) return rates;
+    for (std::size_t k = 0; k < lanes; ++k) rates[k] += step * rising[k];
+    for (const auto& row : rows) {
+      if (used_of(row, rates) < 1 - 1e-9) continue;
+      for (std::size_t k = 0; k < lanes; ++k) {
+        if (row[k] > 0) rising[k] = 0;
+      }
+    }
   }
-  for (double& rate : flows.rates) rate *= unit;
+}
+
+Flows flows_of(const Profile& profile, const Residual& rates, const std::vector<Candidate>& lanes) {
+  const Usage usage = usage_of(profile, rates, lanes);
+  const auto sum = [](const std::vector<double>& all) {
+    return std::accumulate(all.begin(), all.end(), 0.0);
+  };
+  Flows flows{largest_flow(usage.rows, std::vector<double>(usage.rows.size(), 1.0)), {}};
+  std::vector<double> fair = fair_flow(usage.rows, lanes.size());
+  if (sum(fair) >= fair_share * sum(flows.rates)) flows.rates = std::move(fair);
+  double most = 0;
+  for (std::size_t row = 0; row < usage.rows.size(); ++row) {
+    // Of those that are used up, a resource says more than one of its channels.
+    const double margin = usage.of[row].resource >= 0 ? 1 - 1e-9 : 1 + 1e-9;
+    const double used = used_of(usage.rows[row], flows.rates);
+    if (used <= most * margin) continue;
+    most = used;
+    flows.binding = usage.of[row];
+  }
+  for (double& rate : flows.rates) rate *= usage.unit;
   return flows;
 }
 
@@ -215,29 +273,174 @@ int slots_of(const Costs& costs, const Task& task, const std::vector<Candidate>&
   std::int64_t slots = INT64_MAX;
   const std::int64_t slot =
       std::max(task.source.slot_bytes(lanes[0].tile), task.target.slot_bytes(lanes[0].tile));
+  const std::int64_t tiles = tile_count(task.extents, lanes[0].tile, task.rank);
   for (const Candidate& lane : lanes) {
     if (lane.path.count < 2) continue;
     const auto sharing = static_cast<std::int64_t>(lanes.size());
-    slots = std::min({slots, slots_most, costs.ring_bytes_max(lane.path) / sharing / slot});
+    slots = std::min({slots, slots_most, std::max<std::int64_t>(tiles, 2),
+                      costs.ring_bytes_max(lane.path) / sharing / slot});
   }
   return slots == INT64_MAX ? 0 : static_cast<int>(slots);
 }
 
-double fill_of(const Profile& profile, const Costs& costs, const Candidate& lane) {
-  double fill_s = 0;
-  for (int k = 0; k < lane.path.count; ++k) {
-    const ChannelSpec& channel = profile.channels[at(lane.path.channels[at(k)])];
-    fill_s += costs.start_s(channel, true) + costs.hop(lane, k).tile_s;
+/// Times of one lane, in seconds, and the tiles that it carries.
+struct Line {
+  double fill_s = 0;   ///< time of a tile beyond that in the lane's slowest hop
+  double tile_s = 0;   ///< time of a tile in the slowest hop while all lanes work
+  double alone_s = 0;  ///< the same while this lane works alone
+  double wait_s = 0;   ///< time until the first tiles of other lanes have passed what they share
+  double tiles = 0;
+
+  /// Returns when `count` tiles have ended.
+  double end_s(double count) const {
+    return fill_s + std::max(count * tile_s, wait_s + count * alone_s);
   }
-  return fill_s;
+  /// Returns how many tiles have ended after so many seconds.
+  double ended_by(double seconds) const {
+    const double left_s = seconds - fill_s;
+    return std::floor(std::max(std::min(left_s / tile_s, (left_s - wait_s) / alone_s), 0.0));
+  }
+};
+
+/// Hands out tiles so that the last of them ends as early as possible, and returns when that is.
+double seconds_of(std::vector<Line>& lines, double tiles) {
+  double filled = tiles;
+  double per_s = 0;
+  for (const Line& line : lines) {
+    filled += line.fill_s / line.tile_s;
+    per_s += 1 / line.tile_s;
+  }
+  const double least_s = filled / per_s;  // if tiles could be divided
+  for (Line& line : lines) {
+    line.tiles = std::min(line.ended_by(least_s), tiles);
+    tiles -= line.tiles;
+  }
+  for (; tiles > 0; --tiles) {
+    const auto next = std::min_element(
+        lines.begin(), lines.end(),
+        [](const auto& a, const auto& b) { return a.end_s(a.tiles + 1) < b.end_s(b.tiles + 1); });
+    ++next->tiles;
+  }
+  double last_s = 0;
+  for (const Line& line : lines) last_s = std::max(last_s, line.end_s(line.tiles));
+  return last_s;
 }
+
+/// Finds paths, each the widest one in the capacity that the paths before it leave.
+std::vector<Candidate> find_paths(const Graph& graph, const Task& task, const Costs& costs,
+                                  const Candidate& best) {
+  Residual residual(graph.profile(), task, costs, best);
+  std::vector<Candidate> lanes{best};
+  residual.take(best, best.bytes_per_second);
+  while (static_cast<int>(lanes.size()) < paths_most) {
+    const auto next = WidestPath(graph, residual).find(best);
+    if (!next || next->bytes_per_second < path_share_least * best.bytes_per_second) break;
+    residual.take(*next, next->bytes_per_second);
+    lanes.push_back(*next);
+  }
+  return lanes;
+}
+
+/// Finds the best lanes among some paths for one tile after another.
+class LaneSearch {
+ public:
+  LaneSearch(const Graph& graph, const Task& task, const Costs& costs, std::vector<Candidate> paths,
+             int lanes_max)
+      : profile_(graph.profile()),
+        task_(task),
+        costs_(costs),
+        paths_(std::move(paths)),
+        lanes_max_(lanes_max) {}
+
+  std::size_t paths() const { return paths_.size(); }
+
+  /// Returns the lanes that carry the transfer in tiles like `cut`'s with the least predicted time;
+  /// none if no two lanes can.
+  std::optional<LaneChoice> best_of(const Candidate& cut) const {
+    const Residual rates(profile_, task_, costs_, cut);
+    std::vector<Candidate> lanes = paths_;
+    for (Candidate& lane : lanes) {
+      lane.tile = cut.tile;
+      lane.tile_bytes = cut.tile_bytes;
+    }
+    std::optional<LaneChoice> best;
+    while (lanes.size() > 1) {
+      const Flows flows = flows_of(profile_, rates, lanes);
+      const auto least = std::min_element(flows.rates.begin() + 1, flows.rates.end());
+      const bool too_many = static_cast<int>(lanes.size()) > lanes_max_;
+      const bool all_flow = flows.rates[0] > 0;
+      if (!too_many && all_flow && *least >= lane_share_least * cut.bytes_per_second) {
+        const auto choice = choice_of(lanes, flows);
+        if (choice && (!best || choice->seconds < best->seconds)) best = choice;
+      }
+      lanes.erase(lanes.begin() + (least - flows.rates.begin()));
+    }
+    return best;
+  }
+
+ private:
+  /// Returns the lanes' times but for `tile_s`. A channel takes some tiles at once, and the first
+  /// tile of a lane waits behind those of all lanes before it for the resources that they share.
+  std::vector<Line> lines_of(const std::vector<Candidate>& lanes, std::int64_t tiles) const {
+    const auto count = static_cast<std::int64_t>(lanes.size());
+    const auto begun =
+        static_cast<double>(std::min(tiles_begun_first, (tiles + count - 1) / count));
+    std::vector<double> queued_s(profile_.resources.size(), 0);
+    std::vector<Line> lines(lanes.size());
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+      Line& line = lines[lane];
+      for (int k = 0; k < lanes[lane].path.count; ++k) {
+        const ChannelSpec& channel = profile_.channels[at(lanes[lane].path.channels[at(k)])];
+        const double tile_s = costs_.hop(lanes[lane], k).tile_s;
+        line.fill_s += costs_.start_s(channel, true) + tile_s;
+        line.alone_s = std::max(line.alone_s, tile_s);
+        for (const int r : channel.resources) {
+          const double capacity = profile_.resources[at(r)].bytes_per_second;
+          const double used_s =
+              capacity > 0 ? static_cast<double>(lanes[lane].tile_bytes) / capacity : tile_s;
+          line.wait_s = std::max(line.wait_s, queued_s[at(r)] + used_s - tile_s);
+          queued_s[at(r)] += begun * used_s;
+        }
+      }
+      line.fill_s -= line.alone_s;
+    }
+    return lines;
+  }
+
+  std::optional<LaneChoice> choice_of(const std::vector<Candidate>& lanes,
+                                      const Flows& flows) const {
+    LaneChoice choice{lanes, 0, 0, flows.binding};
+    const int slots = slots_of(costs_, task_, lanes);
+    const std::int64_t tiles = tile_count(task_.extents, lanes[0].tile, task_.rank);
+    std::vector<Line> lines = lines_of(lanes, tiles);
+    for (std::size_t k = 0; k < lanes.size(); ++k) {
+      if (lanes[k].path.count > 1 && slots < 2) return std::nullopt;
+      choice.lanes[k].bytes_per_second = flows.rates[k];
+      choice.lanes[k].slots = slots;
+      choice.bytes_per_second += flows.rates[k];
+      choice.lanes[k].fill_s = lines[k].fill_s;
+      lines[k].tile_s = static_cast<double>(lanes[k].tile_bytes) / flows.rates[k];
+    }
+    choice.seconds = seconds_of(lines, static_cast<double>(tiles));
+    const bool all_work =
+        std::all_of(lines.begin(), lines.end(), [](const Line& line) { return line.tiles > 0; });
+    return all_work ? std::optional(choice) : std::nullopt;
+  }
+
+  const Profile& profile_;
+  const Task& task_;
+  const Costs& costs_;
+  std::vector<Candidate> paths_;
+  int lanes_max_;
+};
 
 }  // namespace
 
 std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,
                                  const std::vector<double>& b) {
+  if (a.empty()) return {};
   const std::size_t rows = a.size();
-  const std::size_t columns = rows > 0 ? a[0].size() : 0;
+  const std::size_t columns = a[0].size();
   // One column for each variable and slack, and the right-hand side; the last row is the objective.
   std::vector<std::vector<double>> table(rows + 1, std::vector<double>(columns + rows + 1, 0));
   std::vector<std::size_t> basis(rows);
@@ -282,43 +485,42 @@ std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,
 LaneChoice choose_lanes(const Graph& graph, const Task& task, Costs& costs, const Candidate& whole,
                         int lanes_max) {
   const Profile& profile = graph.profile();
-  LaneChoice alone{{whole}, whole.seconds, whole.bytes_per_second, whole.binding};
+  const LaneChoice alone{{whole}, whole.seconds, whole.bytes_per_second, whole.binding};
   if (lanes_max < 2) return alone;
   const Candidate best = costs.in_tiles(whole);
-  Residual residual(profile, task, costs, best);
-  std::vector<Candidate> lanes{best};
-  residual.take(best, best.bytes_per_second);
-  while (static_cast<int>(lanes.size()) < paths_most) {
-    const auto next = WidestPath(graph, residual).find(best);
-    if (!next || next->bytes_per_second < lane_share_least * best.bytes_per_second) break;
-    residual.take(*next, next->bytes_per_second);
-    lanes.push_back(*next);
+  // Hops that are fast enough for one lane may need longer requests to carry two.
+  const std::int64_t longest =
+      std::min(static_cast<std::int64_t>(task.bytes / 2), costs.tile_bytes_max(best.path));
+  const bool longer = best.path.count > 1 && longest > best.tile_bytes;
+  const Candidate widest = longer ? costs.in_tiles_of(best, longest) : best;
+  const LaneSearch search(graph, task, costs, find_paths(graph, task, costs, widest), lanes_max);
+  if (search.paths() < 2) return alone;
+  std::optional<LaneChoice> choice = search.best_of(best);
+  const auto consider = [&](const Candidate& cut) {
+    const auto other = search.best_of(cut);
+    // A smaller tile must be worth its work.
+    const double margin = choice ? lane_tile_tolerance : 1;
+    if (other && (!choice || other->seconds * margin < choice->seconds)) choice = other;
+  };
+  const auto count = static_cast<double>(std::min(search.paths(), at(lanes_max)));
+  for (std::int64_t bytes = 2 * best.tile_bytes; longer && bytes < 2 * longest; bytes *= 2) {
+    consider(costs.in_tiles_of(best, std::min(bytes, longest)));
   }
-  const Residual rates(profile, task, costs, best);
-  Flows flows;
-  while (lanes.size() > 1) {
-    flows = flows_of(profile, rates, lanes);
-    const auto least = std::min_element(flows.rates.begin() + 1, flows.rates.end());
-    const bool too_many = static_cast<int>(lanes.size()) > lanes_max;
-    if (!too_many && *least >= lane_share_least * best.bytes_per_second) break;
-    lanes.erase(lanes.begin() + (least - flows.rates.begin()));
+  std::int64_t tried = best.tile_bytes;
+  for (const double each : tiles_each) {
+    // Half a tile of room, since choose_tile() rounds the extents to whole blocks and lines.
+    const auto bytes = static_cast<std::int64_t>(task.bytes / (each * count - 0.5));
+    if (bytes >= tried || bytes < lane_tile_least) continue;
+    const Candidate cut = costs.in_tiles_of(best, bytes);
+    if (cut.tile_bytes >= tried) continue;
+    tried = cut.tile_bytes;
+    consider(cut);
   }
-  if (lanes.size() < 2) return alone;
-  LaneChoice choice{lanes, 0, 0, flows.binding};
-  double fill_s = 0;
-  const int slots = slots_of(costs, task, lanes);
-  for (std::size_t k = 0; k < lanes.size(); ++k) {
-    if (lanes[k].path.count > 1 && slots < 2) return alone;
-    choice.lanes[k].bytes_per_second = flows.rates[k];
-    choice.lanes[k].slots = slots;
-    choice.bytes_per_second += flows.rates[k];
-    fill_s = std::max(fill_s, fill_of(profile, costs, lanes[k]));
-  }
-  const double rest =
-      task.bytes - static_cast<double>(best.tile_bytes) * static_cast<double>(lanes.size());
-  if (rest < 0) return alone;
-  choice.seconds = fill_s + rest / choice.bytes_per_second;
-  return choice.seconds < (1 - lanes_gain_least) * whole.seconds ? choice : alone;
+  if (!choice) return alone;
+  // One thread wakes the workers of all lanes, one after another.
+  const double woken_s = static_cast<double>(choice->lanes.size() - 1) * profile.handoff_s;
+  const double gain_s = whole.seconds - (choice->seconds + woken_s);
+  return gain_s > lanes_gain_least * whole.seconds ? *choice : alone;
 }
 
 }  // namespace tranship

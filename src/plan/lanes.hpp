@@ -7,8 +7,8 @@
 
 namespace tranship {
 
-/// The lanes of a transfer with their rates, the best path first. All use the best path's tile.
-/// There is one lane if more would not shorten the transfer.
+/// The lanes of a transfer with their rates, the best path first. All use one tile. There is one
+/// lane if more would not shorten the transfer.
 struct LaneChoice {
   std::vector<Candidate> lanes;  ///< bytes_per_second: rate of the lane while the others run
   double seconds = 0;
@@ -16,10 +16,12 @@ struct LaneChoice {
   Binding binding;              ///< bottleneck of the lanes together
 };
 
-/// Chooses the lanes. Each path is the widest one in the capacity that the paths before it leave.
-/// The rates are a maximum flow, solved as a linear program over channels and resources: a resource
-/// limits the sum over all channels that use it, which a flow over edges alone cannot express.
-/// Paths after the best one leave out the query's closed channels.
+/// Chooses the lanes and their tile. Each path is the widest one in the capacity that the paths
+/// before it leave. The rates are a maximum flow, solved as a linear program over channels and
+/// resources: a resource limits the sum over all channels that use it, which a flow over edges
+/// alone cannot express. Besides the best path's tile some are tried that give each lane one tile
+/// or a few; the predicted time is that at which the last tile of the last lane ends. Paths after
+/// the best one leave out the query's closed channels.
 LaneChoice choose_lanes(const Graph& graph, const Task& task, Costs& costs, const Candidate& best,
                         int lanes_max);
 

@@ -170,7 +170,7 @@ class Slots {
 void add_lane(Plan& plan, const Candidate& lane, const PlanQuery& query, const Costs& costs,
               const Profile& profile, const std::vector<int>& fields, Slots& slots) {
   plan.lanes.push_back(
-      {static_cast<int>(plan.hops.size()), lane.path.count, lane.bytes_per_second});
+      {static_cast<int>(plan.hops.size()), lane.path.count, lane.bytes_per_second, lane.fill_s});
   for (int k = 0; k < lane.path.count; ++k) {
     const ChannelSpec& channel = profile.channels[at(lane.path.channels[at(k)])];
     const bool first = k == 0;

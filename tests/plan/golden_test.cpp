@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "machine/cluster.hpp"
 #include "plan/plan.hpp"
+#include "plan/simulated.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
@@ -26,17 +26,6 @@ std::string text_of(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
-}
-
-/// Returns two nodes of the machine, or its only one.
-Profile machine(const std::string& name) {
-  const auto profile = Profile::from_json(text_of(source_dir + "/machines/" + name + ".json"));
-  REQUIRE(profile.ok());
-  if (profile->nodes < 2) return *profile;
-  const auto cluster = Cluster::make(*profile);
-  REQUIRE(cluster.ok());
-  const std::array<int, 2> nodes{0, 1};
-  return cluster->neighbourhood(nodes).value();
 }
 
 struct Ends {
@@ -110,7 +99,7 @@ void compare(const std::string& name, const Profile& profile, const PlanQuery& q
 }
 
 void compare_on_sapling() {
-  const Profile sapling = machine("sapling");
+  const Profile sapling = test::machine_of("sapling");
   const Ends transpose{"node0/device0", "node1/device0", "F, x, y", "F, y, x"};
   PlanQuery query = query_of(sapling, transpose, {});
   compare("worked-example", sapling, query);
@@ -148,7 +137,7 @@ void compare_on_sapling() {
 
 TEST(plans_are_as_their_goldens_or_rewrite_goldens) {
   compare_on_sapling();
-  const Profile h200 = machine("h200-4");
+  const Profile h200 = test::machine_of("h200-4");
   const Ends load{"node0/pinned0", "node0/device0", "F, x, y", "F, x, y"};
   PlanQuery query = query_of(h200, load, {{{"x", 16384}, {"y", 16384}}, {{"f", "f4", 4}}});
   compare("one-lane", h200, query);
@@ -162,7 +151,7 @@ TEST(plans_are_as_their_goldens_or_rewrite_goldens) {
   box.target.extents = box.source.extents;
   box.planner = PlannerKind::automatic;
   compare("small-box-at-once", h200, box);
-  const Profile perlmutter = machine("perlmutter");
+  const Profile perlmutter = test::machine_of("perlmutter");
   query = query_of(perlmutter, {"node0/device0", "node1/device3"}, {});
   query.lanes_max = 4;
   compare("between-devices-of-two-nodes", perlmutter, query);
