@@ -188,12 +188,12 @@ TEST(lanes_take_nearly_the_time_of_the_best_fixed_choice) {
   EXPECT(quantile(predicted, 0.95) <= 1.15);
 }
 
-TEST(a_copy_of_fewer_tiles_than_lanes_uses_all_lanes) {
+TEST(a_copy_of_fewer_tiles_than_lanes_uses_several) {
   const Profile& profile = known_machine("h200-4");
   for (const Pair& pair : {pairs()[2], pairs()[3]}) {
     PlanQuery query = query_of(pair, profile, {{{"x", (45 << 20) / 4}}});
     const Plan made = plan(query, profile).value();
-    EXPECT_EQ(made.lanes.size(), 4u);
+    EXPECT(made.lanes.size() >= 3);  // what three links carry host memory takes and gives
     query.lanes_max = 1;
     const Plan alone = plan(query, profile).value();
     EXPECT(alone.tiles < 4);

@@ -11,6 +11,7 @@
 #include "channels/sim/sim_channel.hpp"
 #include "machine/cluster.hpp"
 #include "plan/cost.hpp"
+#include "runtime/buffer_pool.hpp"
 #include "runtime/step_driver.hpp"
 #include "support/test.hpp"
 
@@ -121,6 +122,19 @@ Plan with_tile(const Plan& plan, const PlanQuery& query, const Profile& profile,
     }
   }
   retile(changed, tile);
+  std::vector<std::int64_t> rings(profile.memories.size(), 0);
+  for (const Lane& lane : changed.lanes) {
+    for (int k = lane.first_hop; k + 1 < lane.first_hop + lane.hop_count; ++k) {
+      ++rings[at(changed.hops[at(k)].target_memory)];
+    }
+  }
+  for (std::size_t k = 0; k < rings.size(); ++k) {
+    if (rings[k] == 0) continue;
+    // A page more, since slots are whole pages.
+    const std::int64_t slot = changed.tile_bytes + BufferPool::page_bytes;
+    const std::int64_t fit = profile.memories[k].buffer_bytes_max / (rings[k] * slot);
+    changed.slots = std::min(changed.slots, static_cast<int>(fit));
+  }
   for (Hop& hop : changed.hops) {
     hop.bytes_per_second = static_cast<double>(changed.tile_bytes) / hop.tile_s;
   }
