@@ -313,10 +313,11 @@ LINK_S = 2.66 * US  # fits the measured 1.5, 17, 48 and 53 GB/s at 4 KiB, 64 KiB
 WRITE_SHARES = {4: 0.92, 64: 0.92, 256: 1.0}  # short runs: a kernel that reads pinned memory, 51
 READ_SHARES = {4: 0.18, 16: 0.2, 64: 0.785, 256: 1.0}  # a kernel that writes it, 10; rows by DMA
 KERNEL_SHARES = {4: 0.856, 8: 0.955, 64: 1.0}  # transposes: 3570 and 3980 of 4170 GB/s
-PEER_SHARES = {4: 0.932, 64: 1.0}  # the same kernels over NVLink: 369 of 396
+PEER_SHARES = {4: 0.932, 64: 1.0}  # the same kernels over NVLink: 355 to 369 of 385
 MEMCPY_SHARES = {4: 0.25, 16: 0.5, 64: 0.8, 4 * KIB: 1.0}
 LAUNCH_S = 8.6 * US
 COPY_S = 3.8 * US
+PEER_S = 6.6 * US  # with LINK_S, the 9.2 us of 8 B and of 64 KiB to another GPU (gpu-process)
 PAGEABLE_SHARES = {4: 0.2, 64: 0.8, 4 * KIB: 1.0}
 FILE_S = 100 * US
 NETWORK_S = 3 * US
@@ -337,24 +338,31 @@ class Rates:
     """Payload of a copy inside one GPU: half of what is read and written."""
     peer: float = 0
     """Between two GPUs, each way; 0: they have no link of their own."""
+    link_both: float = 0
+    """Between pinned memory and a GPU, both ways together; 0: the two do not limit each other."""
     dram: float = 0
     """Between host memory and all GPUs; 0: it does not limit them."""
+    dram_read: float = 0
+    """From host memory to all GPUs; 0: only `dram` limits it."""
+    dram_written: float = 0
+    """From all GPUs to host memory; 0: only `dram` limits it."""
     file_write: float = 0
     file_read: float = 0
     """0: the node has no disk of its own, and reaches no file system."""
     disk: str = "node0/disk"
     """The resource that files share."""
+    pageable_by_cores: bool = False
+    """Whether the driver's copies of pageable memory and memcpy take turns on the cores."""
 
 
-def memcpy_samples(rates: Rates) -> Samples:
+def memcpy_samples(all_threads: float, one_thread: float) -> Samples:
     """One thread for small requests, all of them from 16 MiB on."""
     sizes = {4 * KIB: 1.0, 64 * KIB: 1.0, MIB: 0.6, 4 * MIB: 0.8, 16 * MIB: 1.0}
     samples = []
     for size, share in sizes.items():
-        whole = rates.memcpy_one_thread if size < MIB else rates.memcpy * share
+        whole = one_thread if size < MIB else all_threads * share
         samples += [
-            [size, run, round(part * max(whole, rates.memcpy_one_thread))]
-            for run, part in MEMCPY_SHARES.items()
+            [size, run, round(part * max(whole, one_thread))] for run, part in MEMCPY_SHARES.items()
         ]
     return samples
 
@@ -363,8 +371,8 @@ def host_channels(builder: Builder, rates: Rates, node: str, host: str, pinned: 
     """Copies between pageable and pinned memory of a node."""
     for source in (host, pinned):
         for target in (host, pinned):
-            builder.channel("memcpy", source, target, memcpy_samples(rates), 1 * US,
-                            [f"{node}/cores"])  # fmt: skip
+            samples = memcpy_samples(rates.memcpy, rates.memcpy_one_thread)
+            builder.channel("memcpy", source, target, samples, 1 * US, [f"{node}/cores"])
 
 
 def gpu_channels(
@@ -373,21 +381,24 @@ def gpu_channels(
     """Channels of one GPU with pageable and pinned memory, within it, and to the `others`."""
     host, pinned = hosts
     node, k = device.partition("/")[0], device.rpartition("device")[2]
-    dram = [f"{node}/dram"] if rates.dram else []
+    both = [f"{node}/pcie{k} both"] if rates.link_both else []
+    both += [f"{node}/dram"] if rates.dram else []
     pageable = requests(rates.pageable, LINK_S, PAGEABLE_SHARES)
-    up, down = [f"{node}/pcie{k} up", *dram], [f"{node}/pcie{k} down", *dram]
+    up = [f"{node}/pcie{k} up", *([f"{node}/dram written"] if rates.dram_written else []), *both]
+    down = [f"{node}/pcie{k} down", *([f"{node}/dram read"] if rates.dram_read else []), *both]
     read = requests(rates.link, LINK_S, READ_SHARES)
     write = requests(rates.link, LINK_S, WRITE_SHARES)
     builder.channel("gpu_read", device, pinned, read, COPY_S, up)
     builder.channel("gpu_write", pinned, device, write, COPY_S, down)
-    builder.channel("gpu_read", device, host, pageable, LAUNCH_S, up)
-    builder.channel("gpu_write", host, device, pageable, LAUNCH_S, down)
+    cores = [f"{node}/cores"] if rates.pageable_by_cores else []
+    builder.channel("gpu_read", device, host, pageable, LAUNCH_S, [*up, *cores])
+    builder.channel("gpu_write", host, device, pageable, LAUNCH_S, [*down, *cores])
     inside = requests(rates.copy, 0, KERNEL_SHARES, sizes=(4 * KIB,))
     builder.channel("gpu_copy", device, device, inside, LAUNCH_S)
     for other in others:
         shares = [f"{node}/nvlink{k} out", f"{node}/nvlink{other.rpartition('device')[2]} in"]
         peer = requests(rates.peer, LINK_S, PEER_SHARES)
-        builder.channel("gpu_peer", device, other, peer, LAUNCH_S, shares)
+        builder.channel("gpu_peer", device, other, peer, PEER_S, shares)
 
 
 def modern_channels(builder: Builder, devices: int, rates: Rates, node: str = "node0") -> None:
@@ -400,8 +411,12 @@ def modern_channels(builder: Builder, devices: int, rates: Rates, node: str = "n
     for memory in (host, pinned) if rates.file_read else ():
         write = requests(rates.file_write, FILE_S, CONTIGUOUS_SHARES)
         read = requests(rates.file_read, FILE_S, CONTIGUOUS_SHARES)
-        builder.channel("file_write", memory, file, write, FILE_S, [rates.disk], gathers=True)
-        builder.channel("file_read", file, memory, read, FILE_S, [rates.disk], gathers=True)
+        writes, reads = (
+            [rates.disk, f"{node}/disk {ways}"] if rates.file_read != rates.file_write
+            else [rates.disk] for ways in ("writes", "reads")
+        )  # fmt: skip
+        builder.channel("file_write", memory, file, write, FILE_S, writes, gathers=True)
+        builder.channel("file_read", file, memory, read, FILE_S, reads, gathers=True)
 
 
 def modern_node(builder: Builder, devices: int, rates: Rates, node: str = "node0") -> None:
@@ -415,9 +430,15 @@ def modern_node(builder: Builder, devices: int, rates: Rates, node: str = "node0
     builder.resource(f"{node}/cores", 0)
     if rates.dram:
         builder.resource(f"{node}/dram", rates.dram)
+    if rates.dram_read:
+        builder.resource(f"{node}/dram read", rates.dram_read)
+    if rates.dram_written:
+        builder.resource(f"{node}/dram written", rates.dram_written)
     for k in range(devices):
         for direction in ("up", "down"):
             builder.resource(f"{node}/pcie{k} {direction}", rates.link)
+        if rates.link_both:
+            builder.resource(f"{node}/pcie{k} both", rates.link_both)
         for direction in ("out", "in") if rates.peer else ():
             builder.resource(f"{node}/nvlink{k} {direction}", rates.peer)
 
@@ -639,49 +660,111 @@ def cern(pair: Pair, *, rdma: bool) -> Builder:
 
 # The machines that this project was measured on.
 
-H200_DRAM = {1: 55.4 * GB, 2: 111 * GB, 4: 179 * GB, 8: 358 * GB}
+
+@dataclass(frozen=True)
+class H200:
+    """What differs between machines of 1, 2, 4 and 8 H200 GPUs, in bytes per second.
+
+    Names of files are those of benchmarks/results, without the date.
+    """
+
+    dram: float
+    """The most that GPUs and host memory exchanged, 2026-11-21."""
+    dram_read: float
+    dram_written: float
+    """Medians of six copies of four GPUs: gpu-lanes of both files of 4-nvidia-h200, by the engine
+    and by the driver's copies on all links (up 150, 166, 150 and 166, down 118, 132, 128 and 146),
+    gpu-process with another process's shared memory (143 and 115), and gpu-staging-designs, 1 GiB,
+    direct (147 and 119). 0 where the links are the limit: over two, the driver makes 110 each way.
+    """
+    link_both: float
+    """gpu-link, both at once, by the engine and by the driver: 99.6 and 100.8 on one and two GPUs,
+    94.7 and 97.4 on four."""
+    memcpy: float
+    """67 with 16 threads on their own; on four GPUs, 45.1 into shared memory
+    (isometry-figure7-measured), and 45.7 and 51.0 on the way to and from a GPU (gpu-link)."""
+    file_write: float
+    file_read: float
+    """One GPU: calibrated (machines/measured); two: gpu-file (3.4 to 3.6 and 2.6 to 2.8); four: the
+    same (3.1 to 3.3 and 2.0 to 2.3)."""
+
+
+H200S = {
+    1: H200(dram=55.4 * GB, dram_read=0, dram_written=0, link_both=99.6 * GB, memcpy=67 * GB,
+            file_write=3.4 * GB, file_read=2.5 * GB),
+    2: H200(dram=111 * GB, dram_read=0, dram_written=0, link_both=99.6 * GB, memcpy=67 * GB,
+            file_write=3.5 * GB, file_read=2.7 * GB),
+    4: H200(dram=179 * GB, dram_read=150 * GB, dram_written=124 * GB, link_both=96 * GB,
+            memcpy=46 * GB, file_write=3.2 * GB, file_read=2.13 * GB),
+    # Nobody measured eight: their host memory is taken to serve twice what it served four.
+    8: H200(dram=358 * GB, dram_read=300 * GB, dram_written=248 * GB, link_both=96 * GB,
+            memcpy=46 * GB, file_write=3.2 * GB, file_read=2.13 * GB),
+}  # fmt: skip
+# Between every two of two and of four GPUs, calibrated (machines/measured): 384 to 385. The
+# driver's long copies make 379 to 394, gpu-peer and gpu-process 376 to 389.
+H200_PEER = 385 * GB
+# Memory of another process of the same machine, which the kernel copies with all threads: 42 to it
+# (gpu-process, GPU to another process's plain memory, and figure 7, SYS to SYS* and FBM to SYS*: 40
+# to 44 on two and four GPUs) and 39 from it (gpu-process back: 37 to 42). One thread makes 4.
+OTHER_WRITE, OTHER_READ, OTHER_ONE_THREAD = 42 * GB, 39 * GB, 4 * GB
+
+
+def h200_comment(devices: int) -> str:
+    """Where the figures of a machine of so many H200 GPUs come from."""
+    known = H200S[devices]
+    note = (
+        "Measured on machines of this kind"
+        if devices < 8
+        else "Extrapolated from machines of 1, 2 and 4 such GPUs, not measured: GPUs, links, "
+        "memcpy and files are those of four, host memory serves twice what it served four, and "
+        "each of 64 nodes has a 400 Gb/s InfiniBand card beside each GPU (assumed, 48 of 50 GB/s)"
+    )
+    limits = (
+        f", {known.dram_read / GB:.4g} from it and {known.dram_written / GB:.4g} into it"
+        if known.dram_read
+        else ""
+    )
+    return (
+        f"{note}. PCIe 5.0 x16 55.4 GB/s each way with pinned memory (1.5, 17, 48, 53 GB/s for "
+        "requests of 4 KiB, 64 KiB, 1 MiB, 4 MiB), "
+        f"{known.link_both / GB:.4g} both ways together, rows of 64 bytes 43, kernels that read "
+        "pinned memory 51 and that write it 10; NVLink 385 and 359 while transposing; copies "
+        "inside a GPU 4170 GB/s read and written, transposes 3570 to 3980; host memcpy 12 to "
+        f"{known.memcpy / GB:.4g}; GPUs and host memory together {known.dram / GB:.4g}{limits}; "
+        f"disk {known.file_write / GB:.4g} and {known.file_read / GB:.4g}. Assumed: memcpy of "
+        "short runs, and files and networks of short runs."
+    )
 
 
 def h200(devices: int) -> Builder:
     """A machine of so many H200 GPUs; eight are extrapolated."""
     measured = devices < 8
-    note = (
-        "Measured on machines of this kind"
-        if measured
-        else "Extrapolated from machines of 1, 2 and 4 such GPUs, not measured: 64 nodes with a "
-        "400 Gb/s InfiniBand card beside each GPU (assumed, 48 of 50 GB/s)"
-    )
+    known = H200S[devices]
     builder = Builder(
         f"h200-{devices}",
         host=f"a machine with {devices} NVIDIA H200" + ("" if measured else ", extrapolated"),
         date="2026-11",
-        comment=(
-            f"{note}. PCIe 5.0 x16 55.4 GB/s each way with pinned memory (1.5, 17, 48, 53 GB/s for "
-            "requests of 4 KiB, 64 KiB, 1 MiB, 4 MiB), rows of 64 bytes 43, kernels that read "
-            "pinned memory 51 and that write it 10; NVLink 396 and 369 while transposing; copies "
-            "inside a GPU 4170 GB/s read and written, transposes 3570 to 3980; host memcpy 12 to "
-            f"67; GPUs and host memory together {H200_DRAM[devices] / GB:.4g}; disk 2.0 and 2.9. "
-            "Assumed: memcpy of short runs, and files and networks of short runs."
-        ),
+        comment=h200_comment(devices),
         nodes=0 if measured else 64,
     )
     builder.profile["cache_bytes"] = 96 * MIB
     rates = Rates(
-        memcpy=67 * GB, memcpy_one_thread=12 * GB, link=55.4 * GB, pageable=10 * GB,
-        copy=4170 * GB / 2, peer=396 * GB if devices > 1 else 0, dram=H200_DRAM[devices],
-        file_write=2.0 * GB, file_read=2.9 * GB,
+        memcpy=known.memcpy, memcpy_one_thread=12 * GB, link=55.4 * GB, pageable=10 * GB,
+        copy=4170 * GB / 2, peer=H200_PEER if devices > 1 else 0, link_both=known.link_both,
+        dram=known.dram, dram_read=known.dram_read, dram_written=known.dram_written,
+        file_write=known.file_write, file_read=known.file_read, pageable_by_cores=True,
     )  # fmt: skip
     modern_node(builder, devices, rates)
-    builder.resource("disk", rates.file_read)
+    builder.resource("disk", max(rates.file_read, rates.file_write))
+    builder.resource("disk reads", rates.file_read)
+    builder.resource("disk writes", rates.file_write)
     if measured:
-        # Memory of another process of this machine, over UCX's shared memory, with one thread.
         builder.memory("host1", "host", 0)
-        shared = requests(9 * GB, LINK_S, CONTIGUOUS_SHARES)
-        for kind, source, target in (
-            ("remote_write", "host0", "host1"),
-            ("remote_read", "host1", "host0"),
-        ):
-            builder.channel(kind, source, target, shared, LAUNCH_S)
+        write = memcpy_samples(OTHER_WRITE, OTHER_ONE_THREAD)
+        read = memcpy_samples(OTHER_READ, OTHER_ONE_THREAD)
+        for own in ("host0", "pinned0"):
+            builder.channel("remote_write", own, "host1", write, LAUNCH_S, ["cores"])
+            builder.channel("remote_read", "host1", own, read, LAUNCH_S, ["cores"])
     else:
         rails(builder, devices, rates, 48 * GB)
     modern_channels(builder, devices, rates)

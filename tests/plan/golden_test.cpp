@@ -142,7 +142,7 @@ TEST(plans_are_as_their_goldens_or_rewrite_goldens) {
   PlanQuery query = query_of(h200, load, {{{"x", 16384}, {"y", 16384}}, {{"f", "f4", 4}}});
   compare("one-lane", h200, query);
   query.lanes_max = 4;
-  compare("four-lanes", h200, query);
+  compare("up-to-four-lanes", h200, query);
   compare("transpose-in-device", h200,
           query_of(h200, {"node0/device1", "node0/device1", "F, x, y", "F, y, x"}, {}));
   PlanQuery box = query_of(h200, {"node0/host0", "node0/host0"}, {});
