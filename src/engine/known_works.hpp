@@ -33,7 +33,7 @@ class KnownWorks {
     std::shared_ptr<const GpuWork> work;  ///< null: it needs a table, or none is known yet
 
     bool is_of(const GpuChannel& one, const Request& request) const {
-      return channel == &one && urgent == request.priority > 0;
+      return channel == &one && urgent == (request.priority > 0);
     }
   };
   struct PlanEntry : Entry {
