@@ -171,6 +171,25 @@ bool GpuChannel::delete_ended() {
   return kept == 0;
 }
 
+namespace {
+
+/// Returns how many flights of one stream, in their order, have ended: mostly all.
+std::size_t count_ended(std::span<GpuFlight* const> flights) {
+  if (flights.back()->done()) return flights.size();
+  std::size_t ended = 0;
+  for (std::size_t end = flights.size() - 1; ended < end;) {
+    const std::size_t middle = ended + (end - ended) / 2;
+    if (flights[middle]->done()) {
+      ended = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return ended;
+}
+
+}  // namespace
+
 /// Asks which flights have ended. Events of one stream are reached in order, so that one that is
 /// reached tells of all before it: the driver takes a microsecond for an answer.
 void GpuChannel::mark_ended(std::vector<GpuFlight*> flights) {
@@ -179,17 +198,15 @@ void GpuChannel::mark_ended(std::vector<GpuFlight*> flights) {
   });
   for (std::size_t first = 0, end = 0; first < flights.size(); first = end) {
     const std::uint64_t stream = flights[first]->stream_;
-    const bool ordered = stream != 0;
     while (end < flights.size() && flights[end]->stream_ == stream) ++end;
-    std::size_t over = end;
-    while (ordered && over > first && !flights[over - 1]->done()) over = (first + over) / 2;
-    for (std::size_t k = first; k < over; ++k) {
-      const bool well = ordered && flights[over - 1]->status().ok();
-      if (well) {
-        flights[k]->mark_done();
-      } else {
-        (void)flights[k]->done();
-      }
+    const std::span of_stream(flights.data() + first, end - first);
+    const bool ordered = stream != 0;
+    const std::size_t over = ordered ? count_ended(of_stream) : 0;
+    const bool failed = over > 0 && !of_stream[over - 1]->status();
+    if (!ordered || failed) {  // each answers for itself
+      for (GpuFlight* flight : of_stream) (void)flight->done();
+    } else {
+      for (GpuFlight* flight : of_stream.first(over)) flight->mark_done();
     }
   }
 }

@@ -55,6 +55,38 @@ TEST(flights_that_are_asked_late_are_deleted_when_there_are_many) {
   EXPECT_EQ(gone, 1000);
 }
 
+TEST(an_answer_tells_of_earlier_flights_of_its_stream_and_of_no_others) {
+  GpuChannel::Options options;
+  options.name = "copies";
+  options.gpus = Gpus::emulate(1);
+  options.bytes_in_flight_max = 1 << 20;
+  const auto gpus = options.gpus;
+  auto channel = GpuChannel::open(std::move(options));
+  const auto here = gpus->make_stream(0, false);
+  const auto there = gpus->make_stream(0, false);
+  REQUIRE(channel.ok() && here.ok() && there.ok());
+  std::array<bool, 4> gone{};
+  std::array<std::shared_ptr<GpuFlight>, 4> flights;
+  const std::array streams{*here, *there, *here, *here};
+  for (std::size_t k = 0; k < flights.size(); ++k) {
+    auto flight = (*channel)->start({}, &streams[k], {});
+    REQUIRE(flight.ok());
+    flights[k] = *flight;
+    flights[k]->keep_alive({noting(gone[k]), nullptr, nullptr});
+    flights[k]->ask_late();
+  }
+  EXPECT(!flights[2]->done());  // an emulated event counts as reached when it is asked for again
+  for (auto& flight : flights) flight.reset();
+  std::array<Finished, 1> finished;
+  (void)(*channel)->poll(finished);
+  // The last one of the stream has not ended, the one in the middle has, and tells of the first.
+  EXPECT(gone[0] && !gone[1] && gone[2] && !gone[3]);
+  (*channel)->close(std::chrono::steady_clock::now() + std::chrono::seconds(10));
+  EXPECT(gone[1] && gone[3]);
+  gpus->release(*here);
+  gpus->release(*there);
+}
+
 TEST(a_flight_lets_go_of_what_it_reads_and_writes_when_it_is_seen_to_have_ended) {
   auto channel = copies();
   REQUIRE(channel.ok());
