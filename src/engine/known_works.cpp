@@ -5,6 +5,8 @@
 namespace tranship {
 namespace {
 
+/// Largest table, in bytes, that a remembered work may keep of a list before it.
+constexpr std::int64_t kept_table_bytes_most = 64 << 10;
 /// Most numbers of the lists that are remembered: some forty boxes.
 constexpr std::size_t numbers_most = 1024;
 
@@ -12,13 +14,10 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t number) {
   return (hash ^ number) * 0x9e3779b97f4a7c15u;
 }
 
-/// Mixes in how the addresses are aligned to a line of a GPU's cache.
-std::size_t place_of(std::uint64_t hash, const Request& request) {
+/// Returns how an address is aligned to a line of a GPU's cache, which plans depend on.
+std::uintptr_t alignment_of(const std::byte* address) {
   constexpr std::uintptr_t line_bytes = 128;
-  for (const std::byte* address : {request.source.address, request.target.address}) {
-    hash = mixed(hash, reinterpret_cast<std::uintptr_t>(address) % line_bytes);
-  }
-  return static_cast<std::size_t>(hash >> 32);
+  return reinterpret_cast<std::uintptr_t>(address) % line_bytes;
 }
 
 /// Appends all that the nests say. Returns false if that is too much.
@@ -44,8 +43,11 @@ bool append(std::span<const IndexedNest> indexed, std::vector<std::int64_t>& num
 
 std::shared_ptr<const GpuWork> KnownWorks::of_plan(const std::shared_ptr<const Plan>& plan,
                                                    GpuChannel& channel, const Request& request) {
-  const std::size_t place = place_of(reinterpret_cast<std::uintptr_t>(plan.get()), request);
-  PlanEntry& entry = plans_[place % plans_.size()];
+  std::uint64_t hash = reinterpret_cast<std::uintptr_t>(plan.get());
+  for (const std::byte* address : {request.source.address, request.target.address}) {
+    hash = mixed(hash, alignment_of(address));
+  }
+  PlanEntry& entry = plans_[(hash >> 32) % plans_.size()];
   {
     std::lock_guard lock(mutex_);
     if (entry.plan == plan && entry.is_of(channel, request)) {
@@ -63,10 +65,13 @@ std::shared_ptr<const GpuWork> KnownWorks::of_plan(const std::shared_ptr<const P
 std::shared_ptr<const GpuWork> KnownWorks::of_lists(GpuChannel& channel, const Request& request) {
   thread_local std::vector<std::int64_t> numbers;
   numbers.clear();
+  for (const std::byte* address : {request.source.address, request.target.address}) {
+    numbers.push_back(static_cast<std::int64_t>(alignment_of(address)));
+  }
   if (!append(request.indexed, numbers)) return nullptr;
   std::uint64_t hash = 0;
   for (const std::int64_t number : numbers) hash = mixed(hash, static_cast<std::uint64_t>(number));
-  ListEntry& entry = lists_[place_of(hash, request) % lists_.size()];
+  ListEntry& entry = lists_[(hash >> 32) % lists_.size()];
   ListEntry made{{&channel, request.priority > 0, nullptr}, numbers, nullptr, false};
   {
     std::lock_guard lock(mutex_);
@@ -77,7 +82,7 @@ std::shared_ptr<const GpuWork> KnownWorks::of_lists(GpuChannel& channel, const R
     if (entry.refused) return nullptr;
     if (entry.work) return entry.usable(request) ? entry.work : nullptr;
   }
-  auto begun = channel.begin_prepare(request);
+  auto begun = channel.begin_prepare(request, kept_table_bytes_most);
   made.refused = !begun;  // the copy itself says why, if it fails, too
   if (begun) {
     made.work = std::move(begun->work);

@@ -48,7 +48,7 @@ class KnownWorks {
   };
 
   std::mutex mutex_;
-  std::array<PlanEntry, 64> plans_;
+  std::array<PlanEntry, 256> plans_;
   std::array<ListEntry, 32> lists_;
 };
 

@@ -175,7 +175,10 @@ Status GpuWork::prepare(const GpuStream& stream, const Request& request, GpuWay 
 }
 
 bool GpuWork::plan_without_table(const Request& request, GpuWay way) {
-  return plan(request, way, false) && !has_table();
+  may_have_table_ = false;
+  const bool planned = plan(request, way, false).ok();
+  may_have_table_ = true;
+  return planned;
 }
 
 bool GpuWork::fits(const std::byte* source, const std::byte* target) const {
@@ -370,6 +373,7 @@ Status GpuWork::upload(const GpuStream& stream) {
 }
 
 Status GpuWork::reserve_table(std::int64_t bytes, std::int64_t kept) {
+  if (!may_have_table_) return Error{ErrorCode::unsupported, "the work needs a table"};
   if (table_bytes_ < bytes) {
     auto table = gpus_->allocate_pinned(bytes);
     if (!table) return table.error();

@@ -45,6 +45,8 @@ class GpuWork {
   bool fits(const std::byte* source, const std::byte* target) const;
   /// The pieces that a launch looks up in a table; 0: no kernel carries pieces.
   std::int64_t pieces() const { return pieces_; }
+  /// Bytes of pinned memory that it keeps for tables.
+  std::int64_t kept_table_bytes() const { return table_bytes_; }
   /// The places that a launch looks up in a table.
   std::int64_t places() const { return static_cast<std::int64_t>(places_.places.size()); }
 
@@ -56,6 +58,7 @@ class GpuWork {
     PitchedCopy shape;
   };
 
+  bool may_have_table_ = true;  ///< false: to ask for one is an error
   bool has_table() const {
     return lists_bytes_ > 0 || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
   }

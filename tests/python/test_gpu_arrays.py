@@ -160,6 +160,25 @@ def test_short_copies_of_one_shape_at_any_addresses(gpus: ts.Engine) -> None:
         assert np.array_equal(content(gpus, target), wanted)
 
 
+def test_what_is_remembered_is_bounded(gpus: ts.Engine) -> None:
+    """Short copies of ever new sizes and places leave nothing behind."""
+    source, target = (gpus.empty((1 << 18,), "u1", memory="device0") for _ in range(2))
+
+    def copy_many(first: int) -> None:
+        for k in range(first, first + 8000):
+            gpus.copy(source[k : k + 500 + k % 150], target[k : k + 500 + k % 150]).wait(10)
+
+    def resident_kib() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+    copy_many(0)
+    before = resident_kib()
+    copy_many(8000)
+    copy_many(16000)
+    assert resident_kib() - before < 20 << 10  # each miss once kept 5.8 KiB: 90 MiB
+
+
 def test_faces_that_are_copied_again_and_again(gpus: ts.Engine) -> None:
     """Their work is remembered by what they are and where they lie; the content is today's."""
     generator = np.random.default_rng(9)

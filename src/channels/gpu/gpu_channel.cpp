@@ -95,10 +95,14 @@ Result<GpuEvent> GpuChannel::take_event() {
   return options_.gpus->make_event(options_.device);
 }
 
-std::unique_ptr<GpuWork> GpuChannel::take_work() {
+std::unique_ptr<GpuWork> GpuChannel::take_work(std::int64_t table_bytes_most) {
   {
     std::lock_guard lock(mutex_);
-    if (!works_.empty()) {
+    const auto found = std::find_if(works_.rbegin(), works_.rend(), [&](const auto& work) {
+      return work->kept_table_bytes() <= table_bytes_most;
+    });
+    if (found != works_.rend()) {
+      std::swap(*found, works_.back());
       std::unique_ptr<GpuWork> work = std::move(works_.back());
       works_.pop_back();
       return work;
@@ -353,9 +357,9 @@ Result<std::shared_ptr<GpuFlight>> GpuChannel::flight_of(Status enqueued, const 
 }
 
 std::shared_ptr<const GpuWork> GpuChannel::plan(const Request& request) {
-  auto work = std::make_unique<GpuWork>(options_.gpus);  // one that holds no table of before
-  if (work->plan_without_table(request, way_of(request))) return shared_work(std::move(work));
-  return nullptr;
+  // Not from the pool: it owns no memory of the driver's, which to give back may wait for the GPU.
+  auto work = std::make_shared<GpuWork>(options_.gpus);
+  return work->plan_without_table(request, way_of(request)) ? work : nullptr;
 }
 
 /// The work goes back to the channel, so that whoever drops it does not wait for the GPU.
@@ -372,10 +376,11 @@ std::shared_ptr<const GpuWork> GpuChannel::shared_work(std::unique_ptr<GpuWork> 
   return std::shared_ptr<GpuWork>(work.release(), give_back_work);
 }
 
-Result<GpuChannel::Preparation> GpuChannel::begin_prepare(const Request& request) {
+Result<GpuChannel::Preparation> GpuChannel::begin_prepare(const Request& request,
+                                                          std::int64_t table_bytes_most) {
   auto event = take_event();
   if (!event) return event.error();
-  auto work = take_work();
+  auto work = take_work(table_bytes_most);
   const GpuStream& stream = stream_for(request.priority);
   Status status = work->prepare(stream, request, way_of(request));
   auto prepared = shared_work(std::move(work));

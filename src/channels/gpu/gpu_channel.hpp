@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -114,11 +115,14 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
     std::shared_ptr<GpuFlight> ready;  ///< Once it is done, the work may be started.
   };
   /// Plans `request` for any number of starts, and begins to put its table on the GPU.
+  /// table_bytes_most: What the work may keep, too, of tables of before.
   /// @error what the driver refused
-  Result<Preparation> begin_prepare(const Request& request);
+  Result<Preparation> begin_prepare(const Request& request,
+                                    std::int64_t table_bytes_most = any_bytes);
   /// The same; waits until the table lies on the GPU.
   /// @error what the driver refused
   Result<std::shared_ptr<const GpuWork>> prepare(const Request& request);
+  static constexpr std::int64_t any_bytes = std::numeric_limits<std::int64_t>::max();
   /// Plans `request` for any number of starts, if it needs no table on the GPU; null if it does.
   std::shared_ptr<const GpuWork> plan(const Request& request);
   /// Returns an event behind what a caller's stream holds now; null if the stream is being
@@ -146,7 +150,8 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   }
   Result<GpuEvent> take_event();
   std::shared_ptr<const GpuWork> shared_work(std::unique_ptr<GpuWork> work);
-  std::unique_ptr<GpuWork> take_work();
+  /// Returns work that keeps a table of at most so many bytes from before.
+  std::unique_ptr<GpuWork> take_work(std::int64_t table_bytes_most = any_bytes);
   Status wait_in(const GpuStream& stream, std::span<const GpuEvent> after);
   /// Returns the flight of work that was enqueued in `stream` with the given status; null if the
   /// stream, a caller's, is being captured.
