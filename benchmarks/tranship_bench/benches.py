@@ -42,6 +42,7 @@ from .gpu_faces import gpu_faces
 from .gpu_halo import gpu_halo
 from .gpu_lanes_processes import gpu_lanes_processes
 from .gpu_messages import gpu_messages
+from .gpu_random_lists import gpu_random_lists
 from .gpu_shapes import gpu_peer_shapes, gpu_shapes
 from .gpu_types import gpu_types
 from .halo import halo
@@ -119,6 +120,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "gpu-lists": (
         "64 MiB of a GPU in scattered pieces, within it and to another process",
         lists.gpu_lists,
+    ),
+    "gpu-random-lists": (
+        "random lists of pieces and pages inside a GPU, beside one piece and PyTorch",
+        gpu_random_lists,
     ),
     "gpu-lanes": ("host memory to one GPU over the links of all", gpu.lanes),
     "gpu-lanes-processes": (
@@ -200,6 +205,7 @@ TAKE_OPTIONS = (
     "gpu-peer-shapes",
     "gpu-faces",
     "gpu-types",
+    "gpu-random-lists",
     "remote-gpu",
     "staging-workflow",
     "staging-shock",
