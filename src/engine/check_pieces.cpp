@@ -99,11 +99,48 @@ constexpr std::int64_t set_bits_most = 1024;
 /// Largest number of marks for each piece of one grain.
 constexpr std::int64_t marks_most = 32;
 
+/// Largest number of buckets for each piece of one length.
+constexpr std::int64_t buckets_most = 32;
+/// Largest length whose sums fit the buckets' numbers.
+constexpr std::int64_t bucket_length_most = std::int64_t{1} << 29;
+
+/// Whether no two pieces of one length have a byte in common. A bucket is a power of two of bytes,
+/// at most the length and more than half of it: two pieces that begin in one bucket overlap, and
+/// others do only if they begin in the next two.
+bool lie_apart(List offsets, std::int64_t length, std::int64_t bytes) {
+  const int shift = std::bit_width(static_cast<std::uint64_t>(length)) - 1;
+  const auto bucket_bytes = static_cast<std::int32_t>(std::int64_t{1} << shift);
+  const auto count = static_cast<std::size_t>(bytes >> shift) + 1;
+  std::vector<std::int32_t> begins(count + 2, 0);  // 1 is the bucket's first byte; 0: none begins
+  std::int32_t* const begin = begins.data();
+  std::int32_t met = 0;
+  for (const std::int64_t offset : offsets) {
+    std::int32_t& of_bucket = begin[static_cast<std::size_t>(offset >> shift)];
+    met |= of_bucket;
+    of_bucket = static_cast<std::int32_t>(offset & (bucket_bytes - 1)) + 1;
+  }
+  if (met != 0) return false;
+  const auto reach = static_cast<std::int32_t>(length);
+  int meet = 0;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::int32_t end = begin[k] + reach;
+    const int next = (begin[k + 1] != 0) & (begin[k + 1] + bucket_bytes < end);
+    const int second = (begin[k + 2] != 0) & (begin[k + 2] + 2 * bucket_bytes < end);
+    meet |= (begin[k] != 0) & (next | second);
+  }
+  return meet == 0;
+}
+
 Conflict written_twice(const PieceLists& pieces, const PieceSurvey& seen, std::int64_t bytes) {
   const List offsets = pieces.target_offsets;
   const List lengths = pieces.lengths;
   if (seen.ascending) return std::nullopt;
   const std::int64_t grain = seen.target_grain;
+  const std::int64_t length = lengths[0];
+  if (seen.equal && length != grain && length > 0 && length < bucket_length_most &&
+      bytes / length <= buckets_most * std::ssize(lengths)) {
+    return lie_apart(offsets, length, bytes) ? std::nullopt : conflict_of(offsets, lengths);
+  }
   if (grain > 0 && bytes / grain <= set_bits_most * std::ssize(lengths)) {
     const bool single = seen.equal && lengths[0] == grain;
     if (single && bytes / grain <= marks_most * std::ssize(lengths)) {

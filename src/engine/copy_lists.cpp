@@ -18,9 +18,7 @@ constexpr std::int64_t tile_bytes_least = 64 << 10;
 /// Fewest slots of a buffer between two hops: one is filled while the other is emptied.
 constexpr int slots_least = 2;
 
-/// Shortest runs that go as EqualRuns: shorter ones are joined to longer ones, or are places.
-constexpr std::int64_t equal_bytes_least = 256;
-/// Longest: a piece of a list is cut so that all get as many threads.
+/// Longest runs that go as EqualRuns: a piece of a list is cut so that all get as many threads.
 constexpr std::int64_t equal_bytes_most = 64 << 10;
 /// Fewest runs of one length for which their form matters.
 constexpr std::size_t equal_count_least = 64;
@@ -81,7 +79,7 @@ ListPlan plan_list(const ListPath& path, CopyPair ends, const CopyOptions& optio
 bool goes_as_equal_runs(const ListPath& path, const CopyOptions& options, std::size_t count,
                         std::int64_t bytes) {
   return path.one_launch && options.after.empty() && !options.prepared &&
-         count >= equal_count_least && bytes >= equal_bytes_least && bytes <= equal_bytes_most;
+         count >= equal_count_least && bytes > 0 && bytes <= equal_bytes_most;
 }
 
 ListPlan plan_equal_runs(const ListPath& path, CopyPair ends, const EqualRuns& runs) {
