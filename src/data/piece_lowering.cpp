@@ -1,13 +1,6 @@
 #include "data/piece_lowering.hpp"
 
-#include <algorithm>
-#include <numeric>
-
 namespace tranship {
-
-std::int64_t PieceLists::bytes() const {
-  return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
-}
 
 void lower_pieces(const PieceLists& pieces, std::int64_t source_begin, std::int64_t target_begin,
                   std::int64_t entry_bytes_max, IndexedCopy& copy) {

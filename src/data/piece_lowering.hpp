@@ -14,8 +14,6 @@ struct PieceLists {
   std::span<const std::int64_t> source_offsets;
   std::span<const std::int64_t> target_offsets;
   std::span<const std::int64_t> lengths;
-
-  std::int64_t bytes() const;
 };
 
 /// Adds all pieces to `copy` as one group, whose nest is a single byte. The blocks begin at
