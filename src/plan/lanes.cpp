@@ -485,7 +485,7 @@ std::vector<double> largest_flow(const std::vector<std::vector<double>>& a,
 LaneChoice choose_lanes(const Graph& graph, const Task& task, Costs& costs, const Candidate& whole,
                         int lanes_max) {
   const Profile& profile = graph.profile();
-  const LaneChoice alone{{whole}, whole.seconds, whole.bytes_per_second, whole.binding};
+  LaneChoice alone{{whole}, whole.seconds, whole.bytes_per_second, whole.binding};
   if (lanes_max < 2) return alone;
   const Candidate best = costs.in_tiles(whole);
   // Hops that are fast enough for one lane may need longer requests to carry two.
