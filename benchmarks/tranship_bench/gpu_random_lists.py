@@ -16,7 +16,7 @@ from tranship.engine import Engine
 from .gpu import Side, engine_seconds, find_library, gpu_engine
 from .gpu_shapes import nothing, ok, placed
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
-from .shapes import QUANTILES, quantile
+from .shapes import QUANTILES, emit_quantiles
 
 __all__ = ["gpu_random_lists"]
 
@@ -131,13 +131,28 @@ def ordered(
 
 @dataclass
 class Outcome:
-    """Speeds of one list: fractions of one piece, and a multiple of PyTorch's."""
+    """Times of one list, not prepared and prepared, of one piece, and of PyTorch's indexing."""
 
     case: RandomList
     seconds: float
-    over_piece: float
-    prepared: float
-    over_torch: float | None
+    prepared_s: float
+    piece_s: float
+    torch_s: float | None
+
+    @property
+    def over_piece(self) -> float:
+        """The fraction of one piece's rate, not prepared."""
+        return self.piece_s / self.seconds
+
+    @property
+    def prepared(self) -> float:
+        """The fraction of one piece's rate, prepared."""
+        return self.piece_s / self.prepared_s
+
+    @property
+    def over_torch(self) -> float | None:
+        """The multiple of PyTorch's rate, not prepared."""
+        return None if self.torch_s is None else self.torch_s / self.seconds
 
 
 def gpu_random_lists(bench: Bench) -> None:
@@ -195,10 +210,12 @@ def copy_list(
         baseline="one piece",
         cold=False,
     )
-    seconds, piece_s = medians["tranship"], medians["one piece"]
-    over_torch = medians["PyTorch"] / seconds if "PyTorch" in medians else None
     return Outcome(
-        case, seconds, piece_s / seconds, piece_s / medians["tranship, prepared"], over_torch
+        case,
+        medians["tranship"],
+        medians["tranship, prepared"],
+        medians["one piece"],
+        medians.get("PyTorch"),
     )
 
 
@@ -249,23 +266,32 @@ def report(bench: Bench, outcomes: list[Outcome]) -> None:
         some = [one for one in outcomes if kind in ("all", one.case.kind)]
         compared = [one.over_torch for one in some if one.over_torch is not None]
         slower = sum(one < 1 for one in compared)
-        for variant in ("tranship", "tranship, prepared"):
-            fractions = [one.over_piece if variant == "tranship" else one.prepared for one in some]
-            row = f"{kind + (', prepared' if 'prepared' in variant else ''):34} {len(some):6} "
-            for statistic, share in QUANTILES.items():
-                value = quantile(fractions, share)
-                row += f" {value:7.2f}"
-                conditions = {
-                    "cases": len(some),
-                    "statistic": statistic,
-                    "compared_with_pytorch": len(compared),
-                    "slower_than_pytorch": slower,
-                }
-                case = f"{statistic} of {kind}"
-                seconds = [sum(one.seconds for one in some)]
-                total = sum(one.case.nbytes for one in some)
-                bench.emit(case, variant, total, seconds, "one piece", value, conditions)
-            table.append(row + (f"  {slower} of {len(compared)}" if variant == "tranship" else ""))
+        total = sum(one.case.nbytes for one in some)
+        conditions: dict[str, object] = {
+            "compared_with_pytorch": len(compared),
+            "slower_than_pytorch": slower,
+        }
+        columns = emit_quantiles(
+            bench,
+            kind,
+            [one.over_piece for one in some],
+            conditions,
+            count=total,
+            seconds=sum(one.seconds for one in some),
+            baseline="one piece",
+        )
+        table.append(f"{kind:34} {len(some):6} {columns}  {slower} of {len(compared)}")
+        columns = emit_quantiles(
+            bench,
+            kind,
+            [one.prepared for one in some],
+            conditions,
+            count=total,
+            seconds=sum(one.prepared_s for one in some),
+            baseline="one piece",
+            variant="tranship, prepared",
+        )
+        table.append(f"{kind + ', prepared':34} {len(some):6} {columns}")
     table.append("not prepared, prepared, over PyTorch, case")
     for one in sorted(outcomes, key=lambda one: one.over_piece):
         beside = "  none" if one.over_torch is None else f"{one.over_torch:6.2f}"

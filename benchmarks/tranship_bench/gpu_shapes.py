@@ -31,7 +31,7 @@ from .shapes import (
     Options,
     array_in,
     conditions_of,
-    quantile,
+    emit_quantiles,
     sizes_of,
 )
 
@@ -279,25 +279,15 @@ def report(bench: Bench, outcomes: list[Outcome]) -> None:
         name = kind if kind == "all" else f"{kind}, {width}"
         row = f"{name:30} {len(some):6} "
         total = sum(one.shape.payload_bytes for one in some)
-        seconds = [sum(one.seconds for one in some) / SHORT_TIMES]
-        for statistic, share in QUANTILES.items():
-            value = quantile([one.over_copy for one in some], share)
-            row += f" {value:7.2f}"
-            conditions = {
-                "cases": len(some),
-                "statistic": statistic,
-                "compared_with_pytorch": len(compared),
-                "slower_than_pytorch": slower,
-            }
-            bench.emit(
-                f"{statistic} of {name}",
-                "tranship",
-                total,
-                seconds,
-                "cudaMemcpyAsync",
-                value,
-                conditions,
-            )
+        row += emit_quantiles(
+            bench,
+            name,
+            [one.over_copy for one in some],
+            {"compared_with_pytorch": len(compared), "slower_than_pytorch": slower},
+            count=total,
+            seconds=sum(one.seconds for one in some) / SHORT_TIMES,
+            baseline="cudaMemcpyAsync",
+        )
         table.append(f"{row}  {slower} of {len(compared)}")
     table.append(f"the worst {WORST_COUNT}: fraction of the copy, over PyTorch, case")
     worst = sorted(outcomes, key=lambda one: one.over_copy)[:WORST_COUNT]

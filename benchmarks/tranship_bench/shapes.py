@@ -164,6 +164,38 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[math.floor(share * (len(values) - 1))]
 
 
+def emit_quantiles(
+    bench: Bench,
+    group: str,
+    values: Sequence[float],
+    conditions: dict[str, object],
+    *,
+    count: int,
+    seconds: float,
+    baseline: str,
+    variant: str = "tranship",
+) -> str:
+    """Reports a line for each quantile of a group's ratios, and returns them as a table's columns.
+
+    Args:
+        bench: The benchmark.
+        group: Name of the group.
+        values: Ratios over the baseline, one for each case.
+        conditions: What else the lines say.
+        count: Bytes of all cases.
+        seconds: Time of all cases.
+        baseline: Variant that the ratios are over.
+        variant: Variant that was measured.
+    """
+    columns = ""
+    for statistic, share in QUANTILES.items():
+        value = quantile(values, share)
+        columns += f" {value:7.2f}"
+        known = {"cases": len(values), "statistic": statistic, **conditions}
+        bench.emit(f"{statistic} of {group}", variant, count, [seconds], baseline, value, known)
+    return columns
+
+
 def report(bench: Bench, outcomes: list[Outcome]) -> None:
     """Reports the quantiles of all cases and of each class, and prints a table on stderr."""
     table = [f"{'ratio over memcpy':20} {'cases':>6} " + " ".join(f"{n:>7}" for n in QUANTILES)]
@@ -176,12 +208,11 @@ def report(bench: Bench, outcomes: list[Outcome]) -> None:
         slower = sum(one.over_numpy < 1 for one in some)
         row = f"{kind:20} {len(some):6} "
         total = sum(one.shape.payload_bytes for one in some)
-        seconds = [sum(one.seconds for one in some)]
-        for name, share in QUANTILES.items():
-            value = quantile(ratios, share)
-            row += f" {value:7.2f}"
-            conditions = {"cases": len(some), "statistic": name, "slower_than_numpy": slower}
-            bench.emit(f"{name} of {kind}", "tranship", total, seconds, "memcpy", value, conditions)
+        seconds = sum(one.seconds for one in some)
+        slow_ones: dict[str, object] = {"slower_than_numpy": slower}
+        row += emit_quantiles(
+            bench, kind, ratios, slow_ones, count=total, seconds=seconds, baseline="memcpy"
+        )
         table.append(f"{row}  {slower:17}")
     table.append(f"the worst {WORST_COUNT}: over memcpy, over NumPy, case")
     worst = sorted(outcomes, key=lambda one: one.over_memcpy)[:WORST_COUNT]
