@@ -23,6 +23,9 @@ struct PieceSurvey {
 /// the same length.
 PieceSurvey survey(const PieceLists& pieces, std::int64_t source_bytes, std::int64_t target_bytes);
 
+/// Largest number of units for each place with which all_differ() is quicker than a bit for each.
+constexpr std::int64_t marks_most = 32;
+
 /// Whether all `places`, which are at least 0 and at most `most`, differ, counted in units of
 /// 1 << shift. Takes a byte for each unit.
 bool all_differ(std::span<const std::int64_t> places, std::int64_t most, int shift);

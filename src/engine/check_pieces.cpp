@@ -95,9 +95,6 @@ Conflict conflict_of(List offsets, List lengths) {
 /// Largest set, in bits for each piece, that is quicker than sorting the pieces.
 constexpr std::int64_t set_bits_most = 1024;
 
-/// Largest number of marks for each piece of one grain.
-constexpr std::int64_t marks_most = 32;
-
 /// Largest number of buckets for each piece of one length.
 constexpr std::int64_t buckets_most = 32;
 /// Largest length whose sums fit the buckets' numbers.

@@ -61,7 +61,6 @@ class PageSet {
 };
 
 bool is_written_twice(std::span<const std::int64_t> pages, std::int64_t count) {
-  constexpr std::int64_t marks_most = 32;  // bytes for each page of the list: more are slower
   if (count <= marks_most * std::ssize(pages)) return !all_differ(pages, count, 0);
   PageSet written(count);
   bool twice = false;

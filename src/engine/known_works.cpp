@@ -14,12 +14,6 @@ std::uint64_t mixed(std::uint64_t hash, std::uint64_t number) {
   return (hash ^ number) * 0x9e3779b97f4a7c15u;
 }
 
-/// Returns how an address is aligned to a line of a GPU's cache, which plans depend on.
-std::uintptr_t alignment_of(const std::byte* address) {
-  constexpr std::uintptr_t line_bytes = 128;
-  return reinterpret_cast<std::uintptr_t>(address) % line_bytes;
-}
-
 /// Appends all that the nests say. Returns false if that is too much.
 bool append(std::span<const IndexedNest> indexed, std::vector<std::int64_t>& numbers) {
   for (const IndexedNest& one : indexed) {
@@ -45,7 +39,7 @@ std::shared_ptr<const GpuWork> KnownWorks::of_plan(const std::shared_ptr<const P
                                                    GpuChannel& channel, const Request& request) {
   std::uint64_t hash = reinterpret_cast<std::uintptr_t>(plan.get());
   for (const std::byte* address : {request.source.address, request.target.address}) {
-    hash = mixed(hash, alignment_of(address));
+    hash = mixed(hash, GpuWork::alignment_of(address));
   }
   PlanEntry& entry = plans_[(hash >> 32) % plans_.size()];
   {
@@ -66,7 +60,7 @@ std::shared_ptr<const GpuWork> KnownWorks::of_lists(GpuChannel& channel, const R
   thread_local std::vector<std::int64_t> numbers;
   numbers.clear();
   for (const std::byte* address : {request.source.address, request.target.address}) {
-    numbers.push_back(static_cast<std::int64_t>(alignment_of(address)));
+    numbers.push_back(static_cast<std::int64_t>(GpuWork::alignment_of(address)));
   }
   if (!append(request.indexed, numbers)) return nullptr;
   std::uint64_t hash = 0;
@@ -80,7 +74,7 @@ std::shared_ptr<const GpuWork> KnownWorks::of_lists(GpuChannel& channel, const R
       return nullptr;  // what was there ends without the lock
     }
     if (entry.refused) return nullptr;
-    if (entry.work) return entry.usable(request) ? entry.work : nullptr;
+    if (entry.work) return entry.usable() ? entry.work : nullptr;
   }
   auto begun = channel.begin_prepare(request, kept_table_bytes_most);
   made.refused = !begun;  // the copy itself says why, if it fails, too
@@ -93,12 +87,12 @@ std::shared_ptr<const GpuWork> KnownWorks::of_lists(GpuChannel& channel, const R
   return nullptr;
 }
 
-bool KnownWorks::ListEntry::usable(const Request& request) {
+bool KnownWorks::ListEntry::usable() {
   if (ready && ready->done()) {
     refused = !ready->status();
     ready = nullptr;
   }
-  return !ready && !refused && work->fits(request.source.address, request.target.address);
+  return !ready && !refused;
 }
 
 }  // namespace tranship

@@ -40,11 +40,12 @@ class KnownWorks {
     std::shared_ptr<const Plan> plan;  ///< kept, so that its address is not another plan's
   };
   struct ListEntry : Entry {
-    std::vector<std::int64_t> numbers;  ///< that say what the nests are
-    std::shared_ptr<GpuFlight> ready;   ///< Until it is done, the work is not on the GPU.
-    bool refused = false;               ///< the driver could not prepare it
+    std::vector<std::int64_t>
+        numbers;  ///< that say what the nests are, and how the addresses are aligned
+    std::shared_ptr<GpuFlight> ready;  ///< Until it is done, the work is not on the GPU.
+    bool refused = false;              ///< the driver could not prepare it
 
-    bool usable(const Request& request);
+    bool usable();
   };
 
   std::mutex mutex_;

@@ -143,10 +143,6 @@ bool are_pieces(const IndexedNest& one, std::int64_t moves_most) {
   return most <= moves_most;
 }
 
-std::uintptr_t alignment_of(const std::byte* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % alignment_bytes;
-}
-
 /// Bytes that pieces take in a table; what follows them begins at a line of the GPU's cache.
 std::int64_t bytes_of_pieces(std::size_t count) {
   const std::size_t lines = (count * sizeof(gpu::Piece) + alignment_bytes - 1) / alignment_bytes;
@@ -179,6 +175,10 @@ bool GpuWork::plan_without_table(const Request& request, GpuWay way) {
   const bool planned = plan(request, way, false).ok();
   may_have_table_ = true;
   return planned;
+}
+
+std::uintptr_t GpuWork::alignment_of(const std::byte* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % alignment_bytes;
 }
 
 bool GpuWork::fits(const std::byte* source, const std::byte* target) const {

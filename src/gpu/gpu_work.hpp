@@ -41,6 +41,8 @@ class GpuWork {
   /// Enqueues what one of these has planned, between two addresses for which fits() holds. Threads:
   /// all; launches may overlap.
   Status launch(const GpuStream& stream, const std::byte* source, std::byte* target) const;
+  /// Returns what a plan depends on of an address: how it is aligned to a line of a GPU's cache.
+  static std::uintptr_t alignment_of(const std::byte* address);
   /// Returns whether two addresses are aligned as those that the work was planned for.
   bool fits(const std::byte* source, const std::byte* target) const;
   /// The pieces that a launch looks up in a table; 0: no kernel carries pieces.
