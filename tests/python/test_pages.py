@@ -19,8 +19,8 @@ PLACES = ("host", "pinned", "device0", "device1")
 
 @pytest.fixture(scope="module")
 def gpus() -> Iterator[ts.Engine]:
-    """Yields an engine with two emulated GPUs."""
-    with ts.Engine(emulated_gpus=2, threads=2) as opened:
+    """Yields an engine with two emulated GPUs of fixed rates, as the tests look at paths."""
+    with ts.Engine(emulated_gpus=2, threads=2, profile=two_gpu_profile()) as opened:
         yield opened
 
 
