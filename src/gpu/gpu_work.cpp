@@ -149,6 +149,9 @@ std::int64_t bytes_of_pieces(std::size_t count) {
   return static_cast<std::int64_t>(lines * alignment_bytes);
 }
 
+/// Whether a launch takes the list's table along.
+bool held(const gpu::NestList& list) { return table_bytes(list) <= gpu::held_bytes_max; }
+
 }  // namespace
 
 GpuWork::~GpuWork() {
@@ -206,7 +209,8 @@ Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::by
   const std::byte* table = read_table_ + bytes_of_pieces(static_cast<std::size_t>(pieces_));
   for (const gpu::NestList* list : {&lists_.aligned, &lists_.shifted}) {
     if (lists_bytes_ == 0 || list->blocks == 0) continue;
-    const gpu::NestTable launched = gpu::table_of(*list, table);
+    gpu::NestTable launched = gpu::table_of(*list, table);
+    if (held(*list)) launched.on_host = table_ + (table - read_table_);
     if (Status s = gpus_->launch(stream, launched, source, target); !s) return s;
     table += table_bytes(*list);
   }
@@ -353,8 +357,12 @@ Status GpuWork::plan_lists(std::span<const LoopNest> nests, const Request& reque
   return {};
 }
 
+bool GpuWork::reads_lists() const {
+  return lists_bytes_ > 0 && !(held(lists_.aligned) && held(lists_.shifted));
+}
+
 bool GpuWork::reads_often() const {
-  if (lists_bytes_ > 0 || pieces_ >= uploaded_pieces_least) return true;
+  if (reads_lists() || pieces_ >= uploaded_pieces_least) return true;
   if (runs_.count >= uploaded_pieces_least) return runs_.count <= uploaded_runs_most;
   if (places_.places.empty()) return false;
   return places_.places.size() >= uploaded_places_least ||

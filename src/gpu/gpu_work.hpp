@@ -62,7 +62,7 @@ class GpuWork {
 
   bool may_have_table_ = true;  ///< false: to ask for one is an error
   bool has_table() const {
-    return lists_bytes_ > 0 || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
+    return reads_lists() || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
   }
   /// often: The plan is launched many times.
   Status plan(const Request& request, GpuWay way, bool often);
@@ -86,6 +86,8 @@ class GpuWork {
   /// Bytes of the tables of pieces and of nests, behind which the places' begins.
   std::int64_t bytes_before_places() const;
   Status launch_places(const GpuStream& stream, const std::byte* source, std::byte* target) const;
+  /// Whether a list of nests is too long for the parameters of its launch.
+  bool reads_lists() const;
   /// Whether so many reads of the table are to come that it is copied to the GPU first.
   bool reads_often() const;
   /// Lets kernels read the table in GPU memory, behind a copy in the stream; in pinned memory, if

@@ -22,6 +22,12 @@ constexpr std::int64_t long_run_bytes = 128;
 constexpr std::int64_t row_bytes_min = 32;
 constexpr std::int64_t line_bytes = 128;
 
+std::int64_t work_bytes(const Work& work) {
+  std::int64_t bytes = work.element_bytes;
+  for (const Loop& loop : work.loops) bytes *= loop.extent;
+  return bytes;
+}
+
 /// Joins loops that continue each other on both sides, and the first ones with the element.
 void join(Work& work) {
   std::vector<Loop> joined;
@@ -315,18 +321,25 @@ struct Way {
 /// Smallest number of blocks for which larger boxes are better than more blocks.
 constexpr std::int64_t blocks_wanted = 4096;
 
+/// Returns `box_bytes`, or less if there would be too few boxes, but no less than `least`.
+std::int64_t short_box(std::int64_t bytes, std::int64_t box_bytes, std::int64_t least,
+                       const KernelTuning& tuning) {
+  return std::min(box_bytes,
+                  std::max(least, bytes / std::max<std::int64_t>(tuning.short_blocks, 1)));
+}
+
 BoxLimits limits_of(const Work& work, const Way& way) {
   const KernelTuning& tuning = way.tuning;
+  const std::int64_t bytes = std::max(work_bytes(work), tuning.list_bytes);
   if (!way.direct) {
     CHECK(tuning.box_bytes <= box_bytes_max, "a box is larger than the kernels can index");
-    return {tuning.box_bytes / work.element_bytes, box_bytes_max / work.element_bytes};
+    const std::int64_t wanted = short_box(bytes, tuning.box_bytes, tuning.short_box_bytes, tuning);
+    return {wanted / work.element_bytes, box_bytes_max / work.element_bytes};
   }
-  std::int64_t bytes = work.element_bytes;
-  for (const Loop& loop : work.loops) bytes *= loop.extent;
-  bytes = std::max(bytes, tuning.list_bytes);
-  const std::int64_t box_bytes =
-      std::clamp(bytes / blocks_wanted, std::min(tuning.box_bytes, tuning.direct_box_bytes),
-                 tuning.direct_box_bytes);
+  const std::int64_t accesses = kernel_threads * work.element_bytes;
+  const std::int64_t least =
+      short_box(bytes, std::min(tuning.box_bytes, tuning.direct_box_bytes), accesses, tuning);
+  const std::int64_t box_bytes = std::clamp(bytes / blocks_wanted, least, tuning.direct_box_bytes);
   const std::int64_t rows = way.kind == KernelKind::shifted
                                 ? std::min<std::int64_t>(tuning.shifted_rows, box_rows_max)
                                 : box_rows_max;
@@ -392,7 +405,9 @@ void set_runs(const Work& runs, std::span<KernelPlan> plans) {
 bool better_shifted(const Work& runs, const Work& units, const KernelTuning& tuning) {
   constexpr std::int64_t wide_bytes = 8;
   constexpr std::int64_t more_each = 32;
-  return units.element_bytes < wide_bytes &&
+  const bool short_list =
+      tuning.in_list && tuning.list_bytes <= tuning.short_list_accesses * units.element_bytes;
+  return !short_list && units.element_bytes < wide_bytes &&
          runs.element_bytes >= tuning.shifted_run_bytes + more_each * units.element_bytes;
 }
 
@@ -420,12 +435,6 @@ bool better_as_tile(const TilePlan& tile) {
     return false;
   return std::int64_t{tile.count_p} * tile.element_bytes >= tile_run_least &&
          tile.count_q * tile.step_q >= tile_source_run_least;
-}
-
-std::int64_t work_bytes(const Work& work) {
-  std::int64_t bytes = work.element_bytes;
-  for (const Loop& loop : work.loops) bytes *= loop.extent;
-  return bytes;
 }
 
 /// Appends one plan that carries the nest faster than a box. Returns false, with nothing appended,

@@ -234,6 +234,14 @@ struct KernelTuning {
   std::int64_t box_bytes = 16384;
   /// Bytes that a block moves without shared memory, if there are enough blocks.
   std::int64_t direct_box_bytes = 32768;
+  /// Blocks that a GPU needs to be busy: of nests with fewer boxes of `box_bytes`, boxes are cut
+  /// down to one access for each thread, or to `short_box_bytes` if they pass through shared
+  /// memory.
+  std::int64_t short_blocks = 512;
+  std::int64_t short_box_bytes = 4096;
+  /// Most accesses of a list that is one launch, whatever its widths and alignments are: fewer wide
+  /// accesses gain less than a second launch costs.
+  std::int64_t short_list_accesses = 262144;
   /// Number of boxes along the target's fastest loop that neighbouring blocks visit before they go
   /// on along the next loop; 0: all. Applies where the boxes divide the loop.
   std::int64_t group_boxes = 0;

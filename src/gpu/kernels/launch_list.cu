@@ -10,6 +10,27 @@ namespace tranship::gpu {
 namespace {
 
 template <int element_bytes, bool shifted>
+__device__ void move_listed(const NestPlan& plan, const ListedBlock& block, const std::byte* source,
+                            std::byte* target, Row* rows) {
+  if (block.number >= plan.blocks) return;
+  source += block.nest.source;
+  const DirectPlace place = locate_direct(plan, block.number, source, target + block.nest.target);
+  list_rows(plan, place, threadIdx.x, rows);
+  __syncthreads();
+  move_rows<element_bytes, shifted>(plan, place, rows, source, threadIdx.x);
+}
+
+template <int element_bytes, bool shifted>
+__global__ void __launch_bounds__(kernel_threads)
+    held_list_kernel(const __grid_constant__ HeldTable held, const std::byte* source,
+                     std::byte* target) {
+  __shared__ Row rows[box_rows_max];
+  const NestTable table = table_in(held);
+  const ListedBlock block = find_block(table, blockIdx.x);
+  move_listed<element_bytes, shifted>(table.plans[block.nest.plan], block, source, target, rows);
+}
+
+template <int element_bytes, bool shifted>
 __global__ void __launch_bounds__(kernel_threads)
     list_kernel(const __grid_constant__ NestTable table, const std::byte* source,
                 std::byte* target) {
@@ -22,12 +43,7 @@ __global__ void __launch_bounds__(kernel_threads)
   for (std::uint32_t k = threadIdx.x; k < words; k += kernel_threads) held[k] = from[k];
   __syncthreads();
   const NestPlan& plan = *reinterpret_cast<const NestPlan*>(held);
-  if (block.number >= plan.blocks) return;
-  source += block.nest.source;
-  const DirectPlace place = locate_direct(plan, block.number, source, target + block.nest.target);
-  list_rows(plan, place, threadIdx.x, rows);
-  __syncthreads();
-  move_rows<element_bytes, shifted>(plan, place, rows, source, threadIdx.x);
+  move_listed<element_bytes, shifted>(plan, block, source, target, rows);
 }
 
 __global__ void __launch_bounds__(kernel_threads)
@@ -45,8 +61,14 @@ struct Launch {
 
   template <int element_bytes, bool shifted>
   int list() const {
-    list_kernel<element_bytes, shifted>
-        <<<static_cast<unsigned>(table.blocks), kernel_threads, 0, stream>>>(table, source, target);
+    const auto blocks = static_cast<unsigned>(table.blocks);
+    if (table.on_host != nullptr) {
+      held_list_kernel<element_bytes, shifted>
+          <<<blocks, kernel_threads, 0, stream>>>(hold(table), source, target);
+    } else {
+      list_kernel<element_bytes, shifted>
+          <<<blocks, kernel_threads, 0, stream>>>(table, source, target);
+    }
     return cudaGetLastError();
   }
 };

@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "base/check.hpp"
+
 #include "gpu/kernels/kernel_body.hpp"
 #include "gpu/kernels/nest_work.hpp"
 
@@ -187,6 +189,22 @@ NestTable table_of(const NestList& list, const std::byte* at) {
   table.element_bytes = list.element_bytes;
   table.blocks = list.blocks;
   return table;
+}
+
+HeldTable hold(const NestTable& table) {
+  const auto* plans = reinterpret_cast<const std::byte*>(table.plans);
+  const auto* nests = reinterpret_cast<const std::byte*>(table.nests);
+  const auto* bands = reinterpret_cast<const std::byte*>(table.bands);
+  HeldTable held;
+  held.table = table;
+  held.nests_at = static_cast<std::int32_t>(nests - plans);
+  held.bands_at = static_cast<std::int32_t>(bands - plans);
+  const auto bands_count = static_cast<std::size_t>(table.bands_count);
+  const std::size_t bytes =
+      static_cast<std::size_t>(bands - plans) + bands_count * sizeof(NestBand);
+  CHECK(bytes <= held_bytes_max, "a table is longer than the parameters of a launch");
+  std::memcpy(held.bytes, table.on_host, bytes);
+  return held;
 }
 
 void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,

@@ -44,6 +44,20 @@ struct NestTable {
   bool shifted = false;
   std::int32_t element_bytes = 16;
   std::int64_t blocks = 0;
+  /// The bytes of the table where the CPU reads them: a launch takes them along. Null: the GPU
+  /// reads the parts where they lie.
+  const std::byte* on_host = nullptr;
+};
+
+/// Longest table, in bytes, that a launch takes along: its parameters have 4 KiB.
+constexpr std::int64_t held_bytes_max = 3840;
+
+/// A table among the parameters of a launch. The pointers of `table` are not set.
+struct HeldTable {
+  NestTable table;
+  std::int32_t nests_at = 0;  ///< where these parts begin, in bytes
+  std::int32_t bands_at = 0;
+  alignas(16) std::byte bytes[held_bytes_max];
 };
 
 /// Returns the number of bytes that write_table() writes.
@@ -52,6 +66,9 @@ void write_table(const NestList& list, std::byte* at);
 
 /// Returns the table that write_table() has written, and that may have been copied to `at` since.
 NestTable table_of(const NestList& list, const std::byte* at);
+
+/// Returns a copy of a table of at most held_bytes_max bytes. on_host is not null.
+HeldTable hold(const NestTable& table);
 
 /// Two lists: misaligned runs need many registers, and one kernel for both would slow the others.
 struct NestLists {

@@ -6,6 +6,15 @@
 
 namespace tranship::gpu {
 
+/// Returns the table that a launch holds.
+TRANSHIP_DEVICE NestTable table_in(const HeldTable& held) {
+  NestTable table = held.table;
+  table.plans = reinterpret_cast<const NestPlan*>(held.bytes);
+  table.nests = reinterpret_cast<const ListedNest*>(held.bytes + held.nests_at);
+  table.bands = reinterpret_cast<const NestBand*>(held.bytes + held.bands_at);
+  return table;
+}
+
 /// Returns the last band that begins at the block or before it.
 TRANSHIP_DEVICE std::int32_t find_band(const NestBand* bands, std::int32_t count,
                                        std::uint32_t block) {

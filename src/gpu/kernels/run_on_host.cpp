@@ -186,7 +186,10 @@ void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* tar
 }
 
 void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target) {
-  const int result = select_list(table, HostList{table, source, target});
+  HeldTable held;
+  if (table.on_host != nullptr) held = hold(table);
+  const NestTable read = table.on_host != nullptr ? table_in(held) : table;
+  const int result = select_list(read, HostList{read, source, target});
   CHECK(result == 0, "a kernel failed on the host");
 }
 

@@ -82,6 +82,7 @@ TEST(boxes_of_all_sizes_and_orders_move_as_walked) {
     KernelTuning tuning;
     tuning.box_bytes = std::int64_t{1024} << random.below(6);
     tuning.direct_box_bytes = std::int64_t{256} << random.below(8);
+    tuning.short_blocks = random.below(64);
     tuning.group_boxes = random.below(5);
     EXPECT_EQ(moves_as_walked(test, random, nullptr, tuning) ? seed : ~seed, seed);
   }

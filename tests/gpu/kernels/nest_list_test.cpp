@@ -27,10 +27,13 @@ KernelTuning random_tuning(Random& random) {
   tuning.direct_box_bytes = std::int64_t{256} << random.below(8);
   tuning.shifted_rows = std::int64_t{1} << random.below(8);
   tuning.band_nests = std::int64_t{1} << random.below(7);
+  tuning.short_blocks = random.below(1024);
+  if (random.chance(0.7)) tuning.short_list_accesses = 0;
   return tuning;
 }
 
-Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, Random& random) {
+Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, const KernelTuning& tuning,
+              Random& random) {
   std::int64_t source_bytes = 0, target_bytes = 2 * guard_bytes;
   for (const LoopNest& nest : nests) {
     source_bytes = std::max(source_bytes, reach(nest, true));
@@ -49,12 +52,14 @@ Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, Random& ra
   std::byte* to = target.data() + guard_bytes;
   NestLists lists;
   std::vector<LoopNest> rest;
-  plan_lists(nests, source.data(), to, lists, rest, random_tuning(random));
+  plan_lists(nests, source.data(), to, lists, rest, tuning);
   for (const NestList& list : {lists.aligned, lists.shifted}) {
     std::vector<std::int64_t> table(static_cast<std::size_t>(table_bytes(list)) / 8);
     auto* at = reinterpret_cast<std::byte*>(table.data());
     write_table(list, at);
-    run_list_on_host(table_of(list, at), source.data(), to);
+    NestTable launched = table_of(list, at);
+    if (table_bytes(list) <= held_bytes_max && random.chance(0.5)) launched.on_host = at;
+    run_list_on_host(launched, source.data(), to);
   }
   std::vector<KernelPlan> plans;
   for (const LoopNest& nest : rest) plan_kernels(nest, source.data(), to, plans);
@@ -117,7 +122,8 @@ TEST(objects_become_an_array_in_one_launch) {
       room /= extent;
     }
     const Reassembly one = reassembly(cuts, element_bytes);
-    const Outcome outcome = carry(one.nests, random.chance(0.3) ? random.below(16) : 0, random);
+    const std::int64_t shift = random.chance(0.3) ? random.below(16) : 0;
+    const Outcome outcome = carry(one.nests, shift, random_tuning(random), random);
     EXPECT_EQ(outcome.right ? seed : ~seed, seed);
     EXPECT_EQ(outcome.left, std::size_t{0});
     shifted += outcome.shifted;
@@ -134,10 +140,14 @@ TEST(long_runs_beside_narrow_ones_are_shifted) {
     nests[k].source_offset = nests[k].target_offset = static_cast<std::int64_t>(k) * 4096;
   }
   add(nests[2], 100, 3, 5);
-  const Outcome outcome = carry(nests, 0, random);
-  EXPECT(outcome.right);
-  EXPECT_EQ(outcome.shifted, std::size_t{2});
-  EXPECT_EQ(outcome.left, std::size_t{0});
+  for (const bool one_launch : {false, true}) {
+    KernelTuning tuning;
+    if (!one_launch) tuning.short_list_accesses = 0;
+    const Outcome outcome = carry(nests, 0, tuning, random);
+    EXPECT(outcome.right);
+    EXPECT_EQ(outcome.shifted, std::size_t{one_launch ? 0U : 2U});
+    EXPECT_EQ(outcome.left, std::size_t{0});
+  }
 }
 
 /// The second nest begins off the alignment that both nests have together.
@@ -150,7 +160,7 @@ TEST(nests_that_walk_backwards_are_not_listed) {
   }
   nests[0].source_offset = nests[0].target_offset = 15;
   nests[1].source_offset = nests[1].target_offset = 46;
-  const Outcome outcome = carry(nests, 0, random);
+  const Outcome outcome = carry(nests, 0, random_tuning(random), random);
   EXPECT(outcome.right);
   EXPECT_EQ(outcome.left, std::size_t{2});
 }
@@ -159,7 +169,7 @@ TEST(equal_objects_are_one_group) {
   Random random(1);
   const std::vector<std::int64_t> halves{0, 16, 32};
   const Reassembly cubes = reassembly({halves, halves, halves}, 8);
-  const Outcome outcome = carry(cubes.nests, 0, random);
+  const Outcome outcome = carry(cubes.nests, 0, random_tuning(random), random);
   EXPECT(outcome.right);
   EXPECT_EQ(outcome.groups, std::size_t{1});
 }
@@ -181,7 +191,7 @@ TEST(lists_of_any_nests_move_as_walked) {
         nests.push_back(nest);
       }
     }
-    const Outcome outcome = carry(nests, 0, random);
+    const Outcome outcome = carry(nests, 0, random_tuning(random), random);
     EXPECT_EQ(outcome.right ? seed : ~seed, seed);
     listed += nests.size() - outcome.left;
     left += outcome.left;
