@@ -93,7 +93,54 @@ Conflict conflict_of(List offsets, List lengths) {
 }
 
 /// Largest set, in bits for each piece, that is quicker than sorting the pieces.
-constexpr std::int64_t set_bits_most = 1024;
+constexpr std::int64_t set_bits_most = 40;
+
+struct Range {
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+/// Returns the pieces that have bytes in ascending order of their offsets, which are at most
+/// `bytes`: first by buckets, of which there are about twice as many as pieces.
+std::vector<Range> by_offset(List offsets, List lengths, std::int64_t bytes) {
+  const auto buckets_wanted = 2 * std::ssize(lengths);
+  int shift = 0;
+  while ((bytes >> shift) > buckets_wanted) ++shift;
+  std::vector<std::uint32_t> ends(static_cast<std::size_t>(bytes >> shift) + 2, 0);
+  const auto bucket = [&](std::size_t k) { return static_cast<std::size_t>(offsets[k] >> shift); };
+  for (std::size_t k = 0; k < lengths.size(); ++k) ends[bucket(k) + 1] += lengths[k] > 0 ? 1 : 0;
+  std::uint32_t fullest = 0;
+  for (std::size_t k = 1; k < ends.size(); ++k) {
+    fullest = std::max(fullest, ends[k]);
+    ends[k] += ends[k - 1];
+  }
+  std::vector<Range> ranges(ends.back());
+  for (std::size_t k = 0; k < lengths.size(); ++k) {
+    if (lengths[k] > 0) ranges[ends[bucket(k)]++] = {offsets[k], offsets[k] + lengths[k]};
+  }
+  constexpr std::uint32_t few = 32;
+  const auto before = [](const Range& a, const Range& b) { return a.begin < b.begin; };
+  if (fullest > few) {
+    std::sort(ranges.begin(), ranges.end(), before);
+    return ranges;
+  }
+  for (std::size_t k = 1; k < ranges.size(); ++k) {  // moves within a bucket alone
+    const Range range = ranges[k];
+    std::size_t at = k;
+    for (; at > 0 && before(range, ranges[at - 1]); --at) ranges[at] = ranges[at - 1];
+    ranges[at] = range;
+  }
+  return ranges;
+}
+
+/// Whether no two pieces have a byte in common.
+bool are_apart(List offsets, List lengths, std::int64_t bytes) {
+  const std::vector<Range> ranges = by_offset(offsets, lengths, bytes);
+  for (std::size_t k = 1; k < ranges.size(); ++k) {
+    if (ranges[k - 1].end > ranges[k].begin) return false;
+  }
+  return true;
+}
 
 /// Largest number of buckets for each piece of one length.
 constexpr std::int64_t buckets_most = 32;
@@ -149,7 +196,22 @@ Conflict written_twice(const PieceLists& pieces, const PieceSurvey& seen, std::i
       if (!twice) return std::nullopt;
     }
   }
+  if (are_apart(offsets, lengths, bytes)) return std::nullopt;
   return conflict_of(offsets, lengths);
+}
+
+/// Whether no byte is both read and written. No byte is written twice.
+bool reads_avoid_writes(const PieceLists& pieces, const PieceBlocks& blocks) {
+  const auto reads = by_offset(pieces.source_offsets, pieces.lengths, blocks.source_bytes);
+  const auto writes = by_offset(pieces.target_offsets, pieces.lengths, blocks.target_bytes);
+  const std::int64_t distance = *blocks.distance;
+  std::size_t first = 0;  // the first written piece that may reach into the ones that are read
+  for (const Range& read : reads) {
+    while (first < writes.size() && writes[first].end + distance <= read.begin) ++first;
+    if (first == writes.size()) return true;
+    if (writes[first].begin + distance < read.end) return false;
+  }
+  return true;
 }
 
 /// A piece that is read and one that is written, which have a byte in common: numbers in the lists.
@@ -194,7 +256,7 @@ Result<PieceSurvey> check_pieces(const PieceLists& pieces, const PieceBlocks& bl
   }
   const bool apart = !blocks.distance || *blocks.distance >= blocks.source_bytes ||
                      *blocks.distance <= -blocks.target_bytes;
-  if (apart) return seen;
+  if (apart || reads_avoid_writes(pieces, blocks)) return seen;
   if (const Conflict both = read_and_written(pieces, *blocks.distance)) {
     return Error{ErrorCode::invalid_argument,
                  "the source of piece " + std::to_string(both->first) +
