@@ -40,18 +40,17 @@ bool lower_pages(const Corner& source, const Corner& target, const Point& extent
   return true;
 }
 
-std::optional<EqualRuns> page_runs(const Corner& source, const Corner& target, const Point& extents,
-                                   const std::vector<int>& field_of_target,
-                                   const PageLists& pages) {
+std::optional<RunList> page_runs(const Corner& source, const Corner& target, const Point& extents,
+                                 const std::vector<int>& field_of_target, const PageLists& pages) {
   const Levels* from = levels_of(*source.mapping);
   const Levels* to = levels_of(*target.mapping);
   if (from == nullptr || to == nullptr || from->count != 1 || to->count != 1) return {};
   std::vector<LoopNest> nests;
   lower(source, target, extents, field_of_target, nests);
   if (nests.size() != 1 || nests[0].rank != 0) return {};
-  return EqualRuns{{pages.source, 0, from->level[0].stride, nests[0].source_offset},
-                   {pages.target, 0, to->level[0].stride, nests[0].target_offset},
-                   nests[0].element_bytes};
+  return RunList{{pages.source, 0, from->level[0].stride, nests[0].source_offset},
+                 {pages.target, 0, to->level[0].stride, nests[0].target_offset},
+                 nests[0].element_bytes * std::ssize(pages.source)};
 }
 
 }  // namespace tranship

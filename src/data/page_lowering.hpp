@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "data/equal_runs.hpp"
 #include "data/indexed_nest.hpp"
 #include "data/lowering.hpp"
+#include "data/run_list.hpp"
 
 namespace tranship {
 
@@ -28,7 +28,7 @@ bool lower_pages(const Corner& source, const Corner& target, const Point& extent
 
 /// Returns the copy of all pages as runs; nothing if a page is no contiguous run on both sides, or
 /// pages are not at equal distances. It refers to the lists.
-std::optional<EqualRuns> page_runs(const Corner& source, const Corner& target, const Point& extents,
-                                   const std::vector<int>& field_of_target, const PageLists& pages);
+std::optional<RunList> page_runs(const Corner& source, const Corner& target, const Point& extents,
+                                 const std::vector<int>& field_of_target, const PageLists& pages);
 
 }  // namespace tranship

@@ -15,6 +15,7 @@ struct Collected {
   Word differ = 0;
   Word sources = 0;
   Word targets = 0;
+  Word lengths = 0;
   Word bytes = 0;
 };
 
@@ -36,8 +37,9 @@ inline __attribute__((always_inline)) Collected collect(const PieceLists& pieces
     all.outside |= length | source | target | source_room | target_room | (source_room - source) |
                    (target_room - target);
     all.differ |= length ^ first;
-    all.sources |= source | length;
-    all.targets |= target | length;
+    all.sources |= source;
+    all.targets |= target;
+    all.lengths |= length;
     all.bytes += length;
   };
   add(0);
@@ -81,8 +83,10 @@ PieceSurvey survey(const PieceLists& pieces, std::int64_t source_bytes, std::int
   found.ascending = (all.backwards & sign) == 0;
   found.equal = all.differ == 0;
   found.bytes = static_cast<std::int64_t>(all.bytes);
-  found.source_grain = lowest_bit(all.sources);
-  found.target_grain = lowest_bit(all.targets);
+  found.source_grain = lowest_bit(all.sources | all.lengths);
+  found.target_grain = lowest_bit(all.targets | all.lengths);
+  found.length_grain = lowest_bit(all.lengths);
+  found.longest = static_cast<std::int64_t>(all.lengths);
   return found;
 }
 

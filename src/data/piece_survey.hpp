@@ -17,6 +17,9 @@ struct PieceSurvey {
   /// Largest power of two that divides a side's offsets and the lengths; 0: all of them are 0.
   std::int64_t source_grain = 0;
   std::int64_t target_grain = 0;
+  std::int64_t length_grain = 0;  ///< the same of the lengths alone
+  /// At least the longest length, and less than twice it; the length of all, if they are equal.
+  std::int64_t longest = 0;
 };
 
 /// Looks at pieces of two blocks of `source_bytes` and `target_bytes` bytes. The three lists have

@@ -18,10 +18,10 @@ constexpr std::int64_t tile_bytes_least = 64 << 10;
 /// Fewest slots of a buffer between two hops: one is filled while the other is emptied.
 constexpr int slots_least = 2;
 
-/// Longest runs that go as EqualRuns: a piece of a list is cut so that all get as many threads.
-constexpr std::int64_t equal_bytes_most = 64 << 10;
-/// Fewest runs of one length for which their form matters.
-constexpr std::size_t equal_count_least = 64;
+/// Longest runs that go as RunList: a piece of a list is cut so that all get as many threads.
+constexpr std::int64_t run_bytes_most = 64 << 10;
+/// Fewest runs for which their form matters.
+constexpr std::size_t run_count_least = 64;
 
 /// Returns the plan of a path without its tiles and nests.
 std::shared_ptr<Plan> plan_of_list(const ListPath& path, std::int64_t bytes, std::int64_t tiles) {
@@ -76,14 +76,14 @@ ListPlan plan_list(const ListPath& path, CopyPair ends, const CopyOptions& optio
   return {std::move(made), std::move(ends), {}};
 }
 
-bool goes_as_equal_runs(const ListPath& path, const CopyOptions& options, std::size_t count,
-                        std::int64_t bytes) {
+bool goes_as_run_list(const ListPath& path, const CopyOptions& options, std::size_t count,
+                      std::int64_t bytes_most) {
   return path.one_launch && options.after.empty() && !options.prepared &&
-         count >= equal_count_least && bytes > 0 && bytes <= equal_bytes_most;
+         count >= run_count_least && bytes_most > 0 && bytes_most <= run_bytes_most;
 }
 
-ListPlan plan_equal_runs(const ListPath& path, CopyPair ends, const EqualRuns& runs) {
-  return {plan_of_list(path, runs.count() * runs.bytes, 1), std::move(ends), {}, runs};
+ListPlan plan_run_list(const ListPath& path, CopyPair ends, const RunList& runs) {
+  return {plan_of_list(path, runs.bytes, 1), std::move(ends), {}, runs};
 }
 
 Result<Event> carry_list(CopyRunner& runner, const ListPlan& plan, const CopyOptions& options,
@@ -91,7 +91,7 @@ Result<Event> carry_list(CopyRunner& runner, const ListPlan& plan, const CopyOpt
   if (!plan.plan) return copy_each(runner, plan.runs, options);
   if (plan.plan->bytes == 0) return Event(plan.plan);
   const auto& [source, target] = plan.ends;
-  if (plan.equal) return runner.carry(plan.plan, source, target, options, {.runs = &*plan.equal});
+  if (plan.list) return runner.carry(plan.plan, source, target, options, {.runs = &*plan.list});
   return runner.carry(plan.plan, source, target, options, {.indexed = &copy});
 }
 

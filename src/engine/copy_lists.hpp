@@ -26,16 +26,16 @@ struct ListPlan {
   std::shared_ptr<const Plan> plan;  ///< of one copy of an indexed nest; null: there are runs
   CopyPair ends;                     ///< what the list's offsets count from
   std::vector<CopyPair> runs;        ///< copies of their own
-  std::optional<EqualRuns> equal{};  ///< What one launch carries in place of an indexed nest.
+  std::optional<RunList> list{};     ///< What one launch carries in place of an indexed nest.
 };
 
-/// Whether a list of so many runs of `bytes` bytes goes as EqualRuns: one launch that starts now
-/// carries it.
-bool goes_as_equal_runs(const ListPath& path, const CopyOptions& options, std::size_t count,
-                        std::int64_t bytes);
+/// Whether a list of so many runs of up to `bytes_most` bytes goes as RunList: one launch that
+/// starts now carries it.
+bool goes_as_run_list(const ListPath& path, const CopyOptions& options, std::size_t count,
+                      std::int64_t bytes_most);
 
-/// Returns the plan of runs of one length, which refer to lists that outlive the copy's start.
-ListPlan plan_equal_runs(const ListPath& path, CopyPair ends, const EqualRuns& runs);
+/// Returns the plan of runs, which refer to lists that outlive the copy's start.
+ListPlan plan_run_list(const ListPath& path, CopyPair ends, const RunList& runs);
 
 /// Cuts the lists of `copy`, which are complete, into tiles of the path, and returns their plan. No
 /// entry is longer than the path allows.

@@ -74,9 +74,9 @@ Result<ListPlan> plan_pages(CopyRunner& runner, Array source, Array target, cons
   const Corner from{all.source.mapping.get(), all.source.lower};
   const Corner to{all.target.mapping.get(), all.target.lower};
   const bool fits = std::max(source.view.extents[0], target.view.extents[0]) <= run_place_most;
-  if (fits && goes_as_equal_runs(*path, options, pages.source.size(), page_bytes)) {
+  if (fits && goes_as_run_list(*path, options, pages.source.size(), page_bytes)) {
     if (const auto runs = page_runs(from, to, one->source.extents, *fields, pages)) {
-      return plan_equal_runs(*path, {std::move(source), std::move(target)}, *runs);
+      return plan_run_list(*path, {std::move(source), std::move(target)}, *runs);
     }
   }
   const bool lowered = lower_pages(from, to, one->source.extents, *fields, pages,

@@ -17,23 +17,29 @@ Result<PieceSurvey> check_blocks(const CopyPair& ends, const PieceLists& pieces)
   return check_pieces(pieces, blocks);
 }
 
-/// Returns pieces of one length in their short form; nothing if they differ, if a table cannot hold
-/// their offsets, or if short ones follow each other: those are joined.
-std::optional<EqualRuns> equal_runs_of(const CopyPair& ends, const PieceLists& pieces,
-                                       const PieceSurvey& seen) {
+int shift_of(std::int64_t grain) { return std::countr_zero(static_cast<std::uint64_t>(grain)); }
+
+/// Returns pieces in their short form; nothing if a table cannot hold their offsets, or if short
+/// ones follow each other: those are joined.
+std::optional<RunList> run_list_of(const CopyPair& ends, const PieceLists& pieces,
+                                   const PieceSurvey& seen) {
   constexpr std::int64_t joined_below = 4096;  // a longer piece gains nothing by it
-  if (!seen.equal || (pieces.lengths[0] < joined_below && mostly_follow(pieces))) return {};
+  if (seen.bytes / std::ssize(pieces.lengths) < joined_below && mostly_follow(pieces)) return {};
   const auto side = [](std::span<const std::int64_t> offsets, std::int64_t grain,
                        const Array& array) {
-    const int shift = std::countr_zero(static_cast<std::uint64_t>(grain));
-    return RunSide{offsets, shift, grain, begin_of(array)};
+    return RunSide{offsets, shift_of(grain), grain, begin_of(array)};
   };
   if (ends.source.view.bytes() / seen.source_grain > run_place_most ||
       ends.target.view.bytes() / seen.target_grain > run_place_most) {
     return {};
   }
-  return EqualRuns{side(pieces.source_offsets, seen.source_grain, ends.source),
-                   side(pieces.target_offsets, seen.target_grain, ends.target), pieces.lengths[0]};
+  RunList list{side(pieces.source_offsets, seen.source_grain, ends.source),
+               side(pieces.target_offsets, seen.target_grain, ends.target), seen.bytes};
+  if (!seen.equal) {
+    list.lengths = pieces.lengths;
+    list.length_shift = shift_of(seen.length_grain);
+  }
+  return list;
 }
 
 }  // namespace
@@ -57,9 +63,9 @@ Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Arra
   auto path = path_of_list(runner, *query);
   if (!path) return path.error();
   if (seen->bytes == 0) return ListPlan{std::move(path->plan), std::move(*ends), {}};
-  if (const auto runs = equal_runs_of(*ends, pieces, *seen)) {
-    if (goes_as_equal_runs(*path, options, pieces.lengths.size(), runs->bytes)) {
-      return plan_equal_runs(*path, std::move(*ends), *runs);
+  if (goes_as_run_list(*path, options, pieces.lengths.size(), seen->longest)) {
+    if (const auto runs = run_list_of(*ends, pieces, *seen)) {
+      return plan_run_list(*path, std::move(*ends), *runs);
     }
   }
   lower_pieces(pieces, begin_of(ends->source), begin_of(ends->target), path->tile_bytes, copy);

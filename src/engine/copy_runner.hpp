@@ -34,7 +34,7 @@ struct Cargo {
   /// The same, of a copy that is started again and again, in place of `indexed`.
   std::shared_ptr<const IndexedCopy> kept = nullptr;
   /// What a GPU carries in place of `nests` and the lists, if not null.
-  const EqualRuns* runs = nullptr;
+  const RunList* runs = nullptr;
   /// What a GPU carries, planned ahead by prepare_work() for arrays of this alignment; null: it is
   /// planned now.
   std::shared_ptr<const GpuWork> prepared = nullptr;

@@ -249,21 +249,21 @@ Status GpuWork::plan(const Request& request, GpuWay way, bool often) {
   return write_places();
 }
 
-Status GpuWork::plan_runs(const EqualRuns& runs) {
-  const auto count = static_cast<std::size_t>(runs.count());
-  const auto bytes = static_cast<std::int64_t>(2 * count * sizeof(std::uint32_t));
-  if (Status status = reserve_table(bytes); !status) return status;
-  auto* number = reinterpret_cast<std::uint32_t*>(table_);
-  for (const RunSide* side : {&runs.source, &runs.target}) {
-    const std::int64_t* places = side->places.data();
-    const int shift = side->shift;
-    for (std::size_t k = 0; k < count; ++k) {
-      number[k] = static_cast<std::uint32_t>(places[k] >> shift);
-    }
-    number += count;
-  }
+Status GpuWork::plan_runs(const RunList& runs) {
   runs_.count = runs.count();
-  runs_.bytes = runs.bytes;
+  runs_.bytes = runs.lengths.empty() ? runs.run_bytes() : 0;
+  if (Status status = reserve_table(bytes_of_runs()); !status) return status;
+  auto* number = reinterpret_cast<std::uint32_t*>(table_);
+  const auto write = [&](std::span<const std::int64_t> numbers, int shift) {
+    for (std::size_t k = 0; k < numbers.size(); ++k) {
+      number[k] = static_cast<std::uint32_t>(numbers[k] >> shift);
+    }
+    number += numbers.size();
+  };
+  write(runs.source.places, runs.source.shift);
+  write(runs.target.places, runs.target.shift);
+  write(runs.lengths, runs.length_shift);
+  runs_.length_step = std::int64_t{1} << runs.length_shift;
   runs_.source_offset = runs.source.offset;
   runs_.target_offset = runs.target.offset;
   runs_.source_step = runs.source.step;
@@ -271,8 +271,13 @@ Status GpuWork::plan_runs(const EqualRuns& runs) {
   return {};
 }
 
+std::int64_t GpuWork::bytes_of_runs() const {
+  const std::int64_t columns = runs_.bytes == 0 ? 3 : 2;
+  return runs_.count * columns * std::int64_t{sizeof(std::uint32_t)};
+}
+
 std::int64_t GpuWork::bytes_before_places() const {
-  return runs_.count > 0 ? runs_.count * std::int64_t{2 * sizeof(std::uint32_t)}
+  return runs_.count > 0 ? bytes_of_runs()
                          : bytes_of_pieces(static_cast<std::size_t>(pieces_)) + lists_bytes_;
 }
 

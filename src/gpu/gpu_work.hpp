@@ -68,8 +68,8 @@ class GpuWork {
   Status plan(const Request& request, GpuWay way, bool often);
   /// Plans the indexed nests of short runs as lists of places; returns the others.
   std::span<const IndexedNest> plan_places(const Request& request, bool often);
-  /// Plans runs of one length as one launch of a kernel.
-  Status plan_runs(const EqualRuns& runs);
+  /// Plans runs as one launch of a kernel.
+  Status plan_runs(const RunList& runs);
   /// Plans what is left of a request.
   Status plan_rest(const Request& request, GpuWay way);
   /// Writes the places' table behind the others.
@@ -83,6 +83,8 @@ class GpuWork {
   Status plan_pieces(std::span<const IndexedNest> nests);
   /// Plans the nests that lists can carry, as at most two launches; leaves the others in `rest_`.
   Status plan_lists(std::span<const LoopNest> nests, const Request& request);
+  /// Bytes of the table of runs.
+  std::int64_t bytes_of_runs() const;
   /// Bytes of the tables of pieces and of nests, behind which the places' begins.
   std::int64_t bytes_before_places() const;
   Status launch_places(const GpuStream& stream, const std::byte* source, std::byte* target) const;
@@ -108,7 +110,7 @@ class GpuWork {
   /// What the request takes. Members, so that a request allocates nothing.
   std::vector<EngineCopy> engine_copies_;
   std::vector<gpu::KernelPlan> plans_;
-  gpu::RunTable runs_;       ///< of a request of equal runs; its numbers are at the table's begin
+  gpu::RunTable runs_;       ///< of a request of a RunList; its numbers are at the table's begin
   std::int64_t pieces_ = 0;  ///< number of pieces at the table's begin; lists and places follow
   gpu::NestLists lists_;
   std::int64_t lists_bytes_ = 0;  ///< bytes of the lists in the table; 0: none

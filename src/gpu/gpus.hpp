@@ -118,7 +118,7 @@ class Gpus {
   /// the kernel has ended.
   virtual Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
                         const std::byte* source, std::byte* target) = 0;
-  /// Launches a kernel for runs of one length. Their table lies in memory that the GPU can read,
+  /// Launches a kernel for runs. Their table lies in memory that the GPU can read,
   /// and stays valid until the kernel has ended.
   virtual Status launch(const GpuStream& stream, const gpu::RunTable& table,
                         const std::byte* source, std::byte* target) = 0;

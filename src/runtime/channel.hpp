@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "data/equal_runs.hpp"
 #include "data/indexed_nest.hpp"
 #include "data/loop_nest.hpp"
+#include "data/run_list.hpp"
 
 namespace tranship {
 
@@ -49,7 +49,7 @@ struct Request {
   /// expanded() makes of them.
   std::span<const IndexedNest> indexed;
   /// Carried in place of both, if not null: by GPUs, to which alone it is given.
-  const EqualRuns* runs = nullptr;
+  const RunList* runs = nullptr;
   Place source;
   Place target;
   std::int64_t bytes = 0;  ///< the sum over all nests

@@ -139,8 +139,23 @@ def pieces_of_one_length(generator: np.random.Generator, size: int) -> tuple[Any
     return read, written, length
 
 
+def pieces_of_any_lengths(generator: np.random.Generator, size: int) -> tuple[Any, Any, Any]:
+    """Draws pieces that lie apart on both sides, some of them empty, in units of 1 to 64 bytes."""
+    unit = int(generator.choice([1, 4, 8, 64]))
+    mean = int(generator.choice([2, 10, 100]))
+    count = min(size // (unit * mean * 3), 5000)
+    lengths = generator.integers(0, 2 * mean, count)
+    gaps = generator.integers(0, 3, (2, count))
+    read, written = (np.cumsum(lengths + gaps, axis=1) - lengths) * unit
+    inside = np.maximum(read, written) + lengths * unit <= size
+    order = generator.permutation(count)
+    order = order[inside[order]]
+    return read[order], written[order], lengths[order] * unit
+
+
 @pytest.mark.parametrize("seed", range(4))
-def test_pieces_of_one_length_on_gpus(places: Places, seed: int) -> None:
+@pytest.mark.parametrize("draw", [pieces_of_one_length, pieces_of_any_lengths])
+def test_long_lists_on_gpus(places: Places, draw: Callable[..., Any], seed: int) -> None:
     """In their own short form, started at once, in a stream and after another copy."""
     generator = np.random.default_rng(100 + seed)
     for there in (*DEVICES, "pinned", PEERS[-1]):
@@ -149,11 +164,12 @@ def test_pieces_of_one_length_on_gpus(places: Places, seed: int) -> None:
         target, lies = places.put(np.zeros_like(values), there)
         wanted = np.zeros_like(values)
         for _ in range(3):
-            read, written, length = pieces_of_one_length(generator, values.size)
-            wanted = expected(values, wanted, (read, written, np.full(len(read), length)))
+            read, written, length = draw(generator, values.size)
+            lengths = np.broadcast_to(length, read.shape)
+            wanted = expected(values, wanted, (read, written, lengths))
             stream = int(generator.integers(0, 3)) or None
             event = places.engine.copy_pieces(source, target, read, written, length, stream=stream)
-            assert event.plan.bytes == length * len(read)
+            assert event.plan.bytes == lengths.sum()
             event.wait(timeout=30)
             if generator.random() < 0.3:
                 again = places.engine.copy_pieces(

@@ -18,7 +18,7 @@ int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, v
 int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
                   std::byte* target, void* stream);
 
-/// Launches a kernel for runs of one length. The GPU must be able to read the table until the
+/// Launches a kernel for a table of runs. The GPU must be able to read the table until the
 /// kernel has ended.
 int launch_runs(const RunTable& table, const std::byte* source, std::byte* target, void* stream);
 

@@ -109,9 +109,10 @@ TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std
 
 /// Returns a run of a table as a piece.
 TRANSHIP_DEVICE Piece piece_of(const RunTable& table, std::int64_t number) {
-  return {table.source_offset + table.numbers[number] * table.source_step,
-          table.target_offset + table.numbers[table.count + number] * table.target_step,
-          table.bytes};
+  const std::uint32_t* numbers = table.numbers + number;
+  return {table.source_offset + numbers[0] * table.source_step,
+          table.target_offset + numbers[table.count] * table.target_step,
+          table.bytes != 0 ? table.bytes : numbers[2 * table.count] * table.length_step};
 }
 
 }  // namespace tranship::gpu
