@@ -165,11 +165,10 @@ std::optional<Event> CopyRunner::copy_now(const Array& source, const Array& targ
   return plan ? carry_now(plan, source, target, options, {.nests = plan->nests}) : std::nullopt;
 }
 
-std::optional<Event> CopyRunner::copy_again(const std::shared_ptr<const Plan>& plan,
-                                            const std::byte* source, std::byte* target) const {
-  if (trace_ != nullptr) return {};
-  if (plan->bytes > 0) copy_nests(plan->nests, source, target, cold(*plan, {}));
-  return Event(plan);
+bool CopyRunner::copy_again(const Plan& plan, const std::byte* source, std::byte* target) const {
+  if (trace_ != nullptr) return false;
+  if (plan.bytes > 0) copy_nests(plan.nests, source, target, cold(plan, {}));
+  return true;
 }
 
 std::optional<Event> CopyRunner::carry_now(const std::shared_ptr<const Plan>& plan,

@@ -97,8 +97,7 @@ class CopyRunner {
   std::optional<Event> copy_now(const Array& source, const Array& target,
                                 const CopyOptions& options);
   /// As Engine::copy_again().
-  std::optional<Event> copy_again(const std::shared_ptr<const Plan>& plan, const std::byte* source,
-                                  std::byte* target) const;
+  bool copy_again(const Plan& plan, const std::byte* source, std::byte* target) const;
   /// Carries a short copy along a plan as copy_now() does. `cargo` is what the caller's thread
   /// moves.
   std::optional<Event> carry_now(const std::shared_ptr<const Plan>& plan, const Array& source,

@@ -70,10 +70,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
 
   /// Carries a copy again along the plan of an event of copy_now(), between other memory of this
   /// process that no engine maps from elsewhere: the same bytes, counted from two addresses, which
-  /// do not overlap. Returns nothing if the engine is closed, or traces.
-  std::optional<Event> copy_again(const std::shared_ptr<const Plan>& plan, const std::byte* source,
-                                  std::byte* target) {
-    return lifetime_.usable() ? runner_->copy_again(plan, source, target) : std::nullopt;
+  /// do not overlap. Returns false if the engine is closed, or traces.
+  bool copy_again(const Plan& plan, const std::byte* source, std::byte* target) const {
+    return lifetime_.usable() && runner_->copy_again(plan, source, target);
   }
 
   /// Copies each source to its target; no two targets may overlap. In one launch where one hop of

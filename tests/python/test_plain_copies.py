@@ -91,6 +91,25 @@ def test_lists_of_short_copies(any_engine: ts.Engine) -> None:
         any_engine.copy_all([(values[0], np.zeros(20)), (values[0], np.zeros(21))])
 
 
+@pytest.mark.parametrize("elements", [10, 2000])
+def test_long_lists_of_known_and_new_copies(any_engine: ts.Engine, elements: int) -> None:
+    """Lists that are carried with the interpreter's lock held, and longer ones without it."""
+    rng = np.random.default_rng(elements)
+    values = rng.random((600, elements))
+    for _ in range(3):
+        target = np.zeros((600, elements + 1))
+        rows: list[Any] = [(values[k], target[k, :elements]) for k in range(600)]
+        rows[7] = (values[7, ::2], target[7, : len(values[7, ::2])])  # of another shape
+        rows[8] = (values[8].astype("f4"), np.zeros(elements, "f4"))
+        any_engine.copy_all(rows).wait(timeout=10)
+        for k, (source, got) in enumerate(rows):
+            assert np.array_equal(source, got), k
+        assert not target[:, elements].any()
+    rows.append((target[0, :-1], target[0, 1:]))  # known shapes that overlap
+    with pytest.raises(ts.InvalidArgument, match="overlap"):
+        any_engine.copy_all(rows)
+
+
 def test_threads_copy_the_same_shapes(engine: ts.Engine) -> None:
     failed: list[BaseException] = []
 
