@@ -37,6 +37,7 @@ from . import (
     remote,
 )
 from .ddtbench import ddtbench
+from .gpu_calls import gpu_calls
 from .gpu_collective import gpu_collective
 from .gpu_faces import gpu_faces
 from .gpu_halo import gpu_halo
@@ -92,6 +93,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "prediction": ("what plans predict beside what copies take, 1 to 256 MiB", prediction),
     "gpu-link": ("host memory to a GPU and back, pinned and pageable", gpu.link),
     "gpu-launch": ("what a start costs beyond the driver's call", gpu.launch),
+    "gpu-calls": ("several short copies inside a GPU in one call, beside PyTorch", gpu_calls),
     "gpu-conversion": ("layouts converted inside a GPU, beside its copy", gpu.conversion),
     "gpu-shapes": ("conversions of random shapes inside a GPU, beside PyTorch", gpu_shapes),
     "gpu-peer-shapes": (
