@@ -172,7 +172,7 @@ Status RemoteChannel::submit(const Request& request) {
     return {};
   }
   Carriers::Job job{transfer, array.shared_link()};
-  if (options_.carriers == 0 || !requester.direct_at_length_possible(transfer, options_.carriers)) {
+  if (options_.carriers == 0 || !requester.direct_at_length_possible(transfer)) {
     return submit_to_slots(job);
   }
   carriers_->post(std::move(job));
@@ -241,8 +241,7 @@ std::string RemoteChannel::explain(const Request& request) const {
     return std::string("direct: small and in few runs; ") +
            (write ? "process_vm_writev" : "process_vm_readv");
   }
-  if (options_.carriers > 0 &&
-      link.requester->direct_at_length_possible(transfer, options_.carriers)) {
+  if (options_.carriers > 0 && link.requester->direct_at_length_possible(transfer)) {
     return "carried: long runs, on " + std::to_string(options_.carriers) + " threads; " +
            (write ? "process_vm_writev" : "process_vm_readv");
   }

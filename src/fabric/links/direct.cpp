@@ -16,12 +16,9 @@ namespace {
 // than the slots as requests grow.
 constexpr std::int64_t direct_bytes_max = 16 * 1024;
 constexpr std::int64_t direct_runs_max = 16;
-/// Shortest mean run, in bytes, for which so many threads together gain more than the kernel's work
-/// for each run costs, 700 ns. One thread makes 3.5 GB/s with runs of 4 KiB where it makes 4.1 with
-/// long ones, and 0.7 with 512 bytes; slots, which two threads copy, 3.7 and 1.9 (2-core Xeon).
-std::int64_t long_run_bytes(int threads) {
-  return std::max<std::int64_t>(std::int64_t{16 * 1024} / std::max(threads, 1), 2048);
-}
+/// Shortest run, in bytes, for which several threads gain more than the kernel's work for each run
+/// costs.
+constexpr std::int64_t long_run_bytes = 16 * 1024;
 /// Smallest request, in bytes, that is worth waking another thread for.
 constexpr std::int64_t long_request_bytes = 256 * 1024;
 constexpr std::size_t batch_runs_max = 64;
@@ -76,9 +73,9 @@ bool Requester::direct_possible(const Transfer& transfer) const {
          runs_of(transfer.request) <= direct_runs_max;
 }
 
-bool Requester::direct_at_length_possible(const Transfer& transfer, int threads) const {
+bool Requester::direct_at_length_possible(const Transfer& transfer) const {
   return direct_open(transfer.remote) && transfer.request.bytes >= long_request_bytes &&
-         transfer.request.bytes >= long_run_bytes(threads) * runs_of(transfer.request);
+         transfer.request.bytes >= long_run_bytes * runs_of(transfer.request);
 }
 
 bool Requester::stands(const RemoteExport& remote) const {
@@ -131,7 +128,7 @@ std::optional<Status> Requester::direct(const Transfer& transfer) {
 }
 
 std::optional<Status> Requester::direct_at_length(const Transfer& transfer) {
-  if (!direct_open(transfer.remote)) return std::nullopt;
+  if (!direct_at_length_possible(transfer)) return std::nullopt;
   return move_directly(transfer);
 }
 

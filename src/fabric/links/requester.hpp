@@ -106,10 +106,10 @@ class Requester {
   std::optional<Status> direct(const Transfer& transfer);
   bool direct_possible(const Transfer& transfer) const;
 
-  /// Carries out a transfer of any size as direct() does.
+  /// Carries out a transfer of any size in long runs as direct() does: worthwhile on several
+  /// threads.
   std::optional<Status> direct_at_length(const Transfer& transfer);
-  /// Returns whether that pays if so many threads carry transfers at once.
-  bool direct_at_length_possible(const Transfer& transfer, int threads) const;
+  bool direct_at_length_possible(const Transfer& transfer) const;
 
   /// Has a carrier move a transfer, which ends early if `cancelled` is set or the peer is lost.
   /// Returns nothing if a command must do it, or must report why it cannot be done.

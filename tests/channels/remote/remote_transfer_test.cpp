@@ -247,38 +247,6 @@ TEST(remote_explains_its_way) {
   EXPECT(contains(network, "network: 4 slots of 16 KiB; TCP"));
 }
 
-/// The more threads, the shorter the runs that they carry straight to the other process's memory.
-TEST(remote_runs_are_carried_on_several_threads) {
-  constexpr std::int64_t bytes = 512 << 10;
-  struct Case {
-    int threads;
-    std::int64_t run_bytes;
-    bool carried;
-  };
-  for (const Case& one : {Case{1, 8192, false},
-                          {1, 16384, true},
-                          {4, 2048, false},
-                          {4, 4096, true},
-                          {8, 2048, true},
-                          {16, 1024, false}}) {
-    Scene scene(Transport::automatic, 2 * bytes);
-    RemoteChannel::Options options;
-    options.carriers = one.threads;
-    RemoteChannel channel(*scene.pair.requester, options);
-    LoopNest nest;
-    nest.element_bytes = one.run_bytes;
-    nest.rank = 1;
-    nest.loops[0] = {bytes / one.run_bytes, one.run_bytes, 2 * one.run_bytes};
-    const Request request = write_request({&nest, 1}, scene.local.data(), *scene.array);
-    const std::string way = channel.explain(request);
-    EXPECT(contains(way, one.carried ? "process_vm_writev" : "slots:") || contains(way, "forbids"));
-    auto expected = scene.remote;
-    slow_copy({&nest, 1}, scene.local.data(), expected.data(), false);
-    Scene::expect_ok(carry(channel, request));
-    EXPECT(scene.remote == expected);
-  }
-}
-
 TEST(remote_refuses_what_is_not_allowed) {
   for (const auto transport : transports) {
     Scene scene(transport);
