@@ -237,7 +237,7 @@ struct KernelTuning {
   /// Blocks that a GPU needs to be busy: of nests with fewer boxes of `box_bytes`, boxes are cut
   /// down to one access for each thread, or to `short_box_bytes` if they pass through shared
   /// memory.
-  std::int64_t short_blocks = 512;
+  std::int64_t short_blocks = 264;
   std::int64_t short_box_bytes = 4096;
   /// Most accesses of a list that is one launch, whatever its widths and alignments are: fewer wide
   /// accesses gain less than a second launch costs.
