@@ -22,7 +22,7 @@ from .gpu import (
 )
 from .gpu_shapes import TORCH_TYPES, nothing, ok, placed, torch_run
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
-from .shapes import QUANTILES, quantile
+from .quantiles import UPPER_QUANTILES, emit_quantiles
 
 __all__ = ["gpu_faces"]
 
@@ -135,19 +135,10 @@ def gpu_faces(bench: Bench) -> None:
         source.write(data)
         for case in cases:
             ratios.append(measure(bench, engine, source, target, data, case, torch))
-    for statistic, share in {**QUANTILES, "ninth": 0.9, "greatest": 1.0}.items():
-        value = quantile(ratios, share)
-        conditions = {"cases": len(ratios), "statistic": statistic}
-        bench.emit(
-            f"{statistic} over the sectors' time",
-            "tranship",
-            0,
-            [0.0],
-            "sectors",
-            value,
-            conditions,
-        )
-        print(f"{statistic} over the sectors' time: {value:.2f}", file=sys.stderr)
+    columns = emit_quantiles(
+        bench, "times of faces", ratios, baseline="sectors", quantiles=UPPER_QUANTILES
+    )
+    print(f"time over the sectors': {', '.join(UPPER_QUANTILES)}: {columns}", file=sys.stderr)
 
 
 def measure(

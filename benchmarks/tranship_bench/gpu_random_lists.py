@@ -16,7 +16,7 @@ from tranship.engine import Engine
 from .gpu import Side, engine_seconds, find_library, gpu_engine
 from .gpu_shapes import nothing, ok, placed
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
-from .shapes import QUANTILES, emit_quantiles
+from .quantiles import QUANTILES, emit_quantiles
 
 __all__ = ["gpu_random_lists"]
 

@@ -24,16 +24,9 @@ from .gpu import (
     raw_copy,
 )
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
+from .quantiles import QUANTILES, emit_quantiles
 from .random_shapes import CLASSES, RandomShape, Type, random_shapes
-from .shapes import (
-    QUANTILES,
-    WORST_COUNT,
-    Options,
-    array_in,
-    conditions_of,
-    emit_quantiles,
-    sizes_of,
-)
+from .shapes import WORST_COUNT, Options, array_in, conditions_of, sizes_of
 
 __all__ = ["gpu_peer_shapes", "gpu_shapes"]
 

@@ -23,8 +23,8 @@ from .gpu import Side, find_library, gpu_engine, raw, raw_copy
 from .gpu_faces import SECTOR_BYTES
 from .gpu_shapes import nothing, ok
 from .harness import Bench, Bytes, Variant, check_options, random_bytes, same
+from .quantiles import UPPER_QUANTILES, emit_quantiles
 from .random_types import draw_all
-from .shapes import QUANTILES, quantile
 
 __all__ = ["gpu_types"]
 
@@ -418,10 +418,12 @@ def gpu_types(bench: Bench) -> None:
             message = Message(room, repeated([drawn.type], bytes_max, span_max))
             case = f"{drawn.number}: {drawn.type!r}"
             over += [(value, case) for value in measure(bench, case, message, {})]
-    for statistic, share in {**QUANTILES, "ninth": 0.9, "greatest": 1.0}.items():
-        value = quantile([ratio for ratio, _ in over], share)
-        conditions = {"cases": len(over), "statistic": statistic}
-        name = f"{statistic} over the sectors' time, random types"
-        bench.emit(name, "tranship", 0, [0.0], "sectors", value, conditions)
-        bench.say(f"{name}: {value:.2f}")
+    columns = emit_quantiles(
+        bench,
+        "times of random types",
+        [ratio for ratio, _ in over],
+        baseline="sectors",
+        quantiles=UPPER_QUANTILES,
+    )
+    bench.say(f"random types, time over the sectors': {', '.join(UPPER_QUANTILES)}: {columns}")
     print("\n".join(f"{r:6.2f}  {c}" for r, c in sorted(over)[-20:]), file=sys.stderr)

@@ -21,7 +21,7 @@ from tranship.types import Datatype
 from .harness import Array, Bench, Bytes, Variant, check_options, spoil
 from .host import memcpy_run
 from .mpi import Mpi, in_turns, load_mpi
-from .shapes import QUANTILES, quantile
+from .quantiles import QUANTILES, emit_quantiles
 
 __all__ = ["random_types"]
 
@@ -210,15 +210,10 @@ def compare(
 
 def report(bench: Bench, ratios: dict[str, list[tuple[float, str]]]) -> None:
     """Reports the quantiles, and prints the worst cases on stderr."""
-    table = []
+    table = [f"{'over MPI':12} {'types':>6} " + " ".join(f"{name:>7}" for name in QUANTILES)]
     for way, found in ratios.items():
-        row = f"{way:8} {len(found):5} types, over MPI:"
-        for name, share in QUANTILES.items():
-            value = quantile([ratio for ratio, _ in found], share)
-            row += f"  {name} {value:.2f}"
-            conditions = {"cases": len(found), "statistic": name}
-            bench.emit(f"{name} of {way}", "tranship", 0, [0.0], "mpi", value, conditions)
-        table.append(row)
+        columns = emit_quantiles(bench, way, [ratio for ratio, _ in found], baseline="mpi")
+        table.append(f"{way:12} {len(found):6} {columns}")
         worst = sorted(found)[:WORST_COUNT]
         table += [f"{ratio:6.2f}  {case}" for ratio, case in worst]
     print("\n".join(table), file=sys.stderr)

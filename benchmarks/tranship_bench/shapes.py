@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,15 +21,13 @@ from .harness import (
     spoil,
 )
 from .host import engine_run, memcpy_run, numpy_variant
+from .quantiles import QUANTILES, emit_quantiles
 from .random_shapes import CLASSES, RandomShape, Type, random_shapes
 
 __all__ = ["shapes"]
 
 PAGE_BYTES = 4096
 WORST_COUNT = 20
-
-QUANTILES = {"least": 0.0, "tenth": 0.1, "median": 0.5}
-"""Names of the reported quantiles of the ratios over memcpy."""
 
 
 @dataclass
@@ -157,43 +154,6 @@ def conditions_of(case: RandomShape) -> dict[str, object]:
         "fields": len(case.field_names),
         "scatters": case.scatters,
     }
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """Returns the value that a share of the others is below: the nearest rank, rounded down."""
-    return sorted(values)[math.floor(share * (len(values) - 1))]
-
-
-def emit_quantiles(
-    bench: Bench,
-    group: str,
-    values: Sequence[float],
-    conditions: dict[str, object],
-    *,
-    count: int,
-    seconds: float,
-    baseline: str,
-    variant: str = "tranship",
-) -> str:
-    """Reports a line for each quantile of a group's ratios, and returns them as a table's columns.
-
-    Args:
-        bench: The benchmark.
-        group: Name of the group.
-        values: Ratios over the baseline, one for each case.
-        conditions: What else the lines say.
-        count: Bytes of all cases.
-        seconds: Time of all cases.
-        baseline: Variant that the ratios are over.
-        variant: Variant that was measured.
-    """
-    columns = ""
-    for statistic, share in QUANTILES.items():
-        value = quantile(values, share)
-        columns += f" {value:7.2f}"
-        known = {"cases": len(values), "statistic": statistic, **conditions}
-        bench.emit(f"{statistic} of {group}", variant, count, [seconds], baseline, value, known)
-    return columns
 
 
 def report(bench: Bench, outcomes: list[Outcome]) -> None:
