@@ -4,19 +4,13 @@
 #include <numeric>
 
 #include "base/random.hpp"
+#include "data/pieces.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
+using tranship::test::Pieces;
 
 namespace {
-
-struct Pieces {
-  std::vector<std::int64_t> source;
-  std::vector<std::int64_t> target;
-  std::vector<std::int64_t> lengths;
-
-  PieceLists lists() const { return {source, target, lengths}; }
-};
 
 /// Pieces of any lengths; some follow the one before on one side or on both.
 Pieces some_pieces(Random& random) {

@@ -1,24 +1,19 @@
 #include "data/piece_survey.hpp"
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
 #include "base/random.hpp"
+#include "data/pieces.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
+using tranship::test::Pieces;
 
 namespace {
 
 constexpr std::int64_t block_bytes = 5000;
-
-struct Pieces {
-  std::vector<std::int64_t> source;
-  std::vector<std::int64_t> target;
-  std::vector<std::int64_t> lengths;
-
-  PieceLists lists() const { return {source, target, lengths}; }
-};
 
 /// Pieces of some unit; one in twenty numbers is anything, also negative or huge.
 Pieces any_pieces(Random& random) {
@@ -85,6 +80,11 @@ TEST(a_survey_tells_what_a_look_at_each_piece_tells) {
     EXPECT(seen.bytes == bytes);
     EXPECT(seen.source_grain == grain_of(pieces.source, pieces.lengths));
     EXPECT(seen.target_grain == grain_of(pieces.target, pieces.lengths));
+    EXPECT(seen.length_grain == grain_of(pieces.lengths, pieces.lengths));
+    const auto longest = std::max_element(pieces.lengths.begin(), pieces.lengths.end());
+    if (longest == pieces.lengths.end() || *longest == 0) continue;
+    EXPECT(seen.longest >= *longest && seen.longest < 2 * *longest);
+    EXPECT(!equal || seen.longest == *longest);
   }
 }
 
