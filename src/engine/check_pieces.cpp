@@ -95,14 +95,14 @@ Conflict conflict_of(List offsets, List lengths) {
 /// Largest set, in bits for each piece, that is quicker than sorting the pieces.
 constexpr std::int64_t set_bits_most = 40;
 
-struct Range {
+struct PieceRange {
   std::int64_t begin;
   std::int64_t end;
 };
 
 /// Returns the pieces that have bytes in ascending order of their offsets, which are at most
 /// `bytes`: first by buckets, of which there are about twice as many as pieces.
-std::vector<Range> by_offset(List offsets, List lengths, std::int64_t bytes) {
+std::vector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes) {
   const auto buckets_wanted = 2 * std::ssize(lengths);
   int shift = 0;
   while ((bytes >> shift) > buckets_wanted) ++shift;
@@ -114,18 +114,18 @@ std::vector<Range> by_offset(List offsets, List lengths, std::int64_t bytes) {
     fullest = std::max(fullest, ends[k]);
     ends[k] += ends[k - 1];
   }
-  std::vector<Range> ranges(ends.back());
+  std::vector<PieceRange> ranges(ends.back());
   for (std::size_t k = 0; k < lengths.size(); ++k) {
     if (lengths[k] > 0) ranges[ends[bucket(k)]++] = {offsets[k], offsets[k] + lengths[k]};
   }
   constexpr std::uint32_t few = 32;
-  const auto before = [](const Range& a, const Range& b) { return a.begin < b.begin; };
+  const auto before = [](const PieceRange& a, const PieceRange& b) { return a.begin < b.begin; };
   if (fullest > few) {
     std::sort(ranges.begin(), ranges.end(), before);
     return ranges;
   }
   for (std::size_t k = 1; k < ranges.size(); ++k) {  // moves within a bucket alone
-    const Range range = ranges[k];
+    const PieceRange range = ranges[k];
     std::size_t at = k;
     for (; at > 0 && before(range, ranges[at - 1]); --at) ranges[at] = ranges[at - 1];
     ranges[at] = range;
@@ -135,7 +135,7 @@ std::vector<Range> by_offset(List offsets, List lengths, std::int64_t bytes) {
 
 /// Whether no two pieces have a byte in common.
 bool are_apart(List offsets, List lengths, std::int64_t bytes) {
-  const std::vector<Range> ranges = by_offset(offsets, lengths, bytes);
+  const std::vector<PieceRange> ranges = by_offset(offsets, lengths, bytes);
   for (std::size_t k = 1; k < ranges.size(); ++k) {
     if (ranges[k - 1].end > ranges[k].begin) return false;
   }
@@ -206,7 +206,7 @@ bool reads_avoid_writes(const PieceLists& pieces, const PieceBlocks& blocks) {
   const auto writes = by_offset(pieces.target_offsets, pieces.lengths, blocks.target_bytes);
   const std::int64_t distance = *blocks.distance;
   std::size_t first = 0;  // the first written piece that may reach into the ones that are read
-  for (const Range& read : reads) {
+  for (const PieceRange& read : reads) {
     while (first < writes.size() && writes[first].end + distance <= read.begin) ++first;
     if (first == writes.size()) return true;
     if (writes[first].begin + distance < read.end) return false;
