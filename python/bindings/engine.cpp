@@ -171,92 +171,6 @@ CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
   return ends;
 }
 
-/// Carries a copy between NumPy arrays that is known from before.
-std::optional<Event> copy_known(const Engine& engine, nb::handle source, nb::handle target) {
-  const PlainCopy known = PlainCopies::find(engine, source, target);
-  const bool carried =
-      known.plan != nullptr && engine.copy_again(**known.plan, known.source, known.target);
-  return carried ? std::optional(Event(*known.plan)) : std::nullopt;
-}
-
-/// Carries a short copy between NumPy arrays on this thread, and remembers it.
-std::optional<Event> copy_short(Engine& engine, nb::handle source, nb::handle target) {
-  if (plain_numpy(source) == nullptr || plain_numpy(target) == nullptr) return {};
-  const CopyPair ends{array_of(source, false, Hold::nothing),
-                      array_of(target, true, Hold::nothing)};
-  if (ends.source.view.bytes() > small_bytes) return {};
-  auto event = engine.copy_now(ends.source, ends.target, {});
-  if (event) PlainCopies::add(engine, source, target, ends, event->plan());
-  return event;
-}
-
-/// Most bytes of a list of short copies that are carried with the interpreter's lock held; a tenth
-/// of a millisecond.
-constexpr std::int64_t short_list_bytes = 1 << 20;
-
-/// Known copies of a list, which are carried once all are found.
-class KnownCopies {
- public:
-  explicit KnownCopies(Py_ssize_t count) { copies_.reserve(static_cast<std::size_t>(count)); }
-
-  void add(const PlainCopy& known) {
-    if (plans_.empty() || plans_.back() != *known.plan) plans_.push_back(*known.plan);
-    copies_.push_back({plans_.back().get(), known.source, known.target});
-    bytes_ += plans_.back()->bytes;
-  }
-
-  std::optional<Event> first() const {
-    return plans_.empty() ? std::nullopt : std::optional(Event(plans_[0]));
-  }
-
-  /// Carries all; returns false if the engine does not carry known copies.
-  bool carry(const Engine& engine) const {
-    std::optional<Released> released;
-    if (bytes_ > short_list_bytes) released.emplace();
-    return std::all_of(copies_.begin(), copies_.end(), [&](const Found& one) {
-      return engine.copy_again(*one.plan, one.source, one.target);
-    });
-  }
-
- private:
-  struct Found {
-    const Plan* plan;
-    const std::byte* source;
-    std::byte* target;
-  };
-
-  std::vector<std::shared_ptr<const Plan>> plans_;
-  std::vector<Found> copies_;
-  std::int64_t bytes_ = 0;
-};
-
-/// Carries a list of short copies between NumPy arrays on this thread. Returns nothing if one of
-/// them is no such copy: then all have to be asked for again.
-std::optional<Event> copy_short_list(Engine& engine, nb::handle given) {
-  if (PyList_CheckExact(given.ptr()) == 0 && PyTuple_CheckExact(given.ptr()) == 0) return {};
-  // Another thread may change the list while the interpreter's lock is released.
-  const nb::object pairs = nb::steal(PySequence_Tuple(given.ptr()));
-  if (!pairs.is_valid()) throw nb::python_error();
-  const Py_ssize_t count = PyTuple_GET_SIZE(pairs.ptr());
-  KnownCopies known(count);
-  std::optional<Event> first;
-  for (Py_ssize_t k = 0; k < count; ++k) {
-    PyObject* pair = PyTuple_GET_ITEM(pairs.ptr(), k);
-    if (PyTuple_CheckExact(pair) == 0 || PyTuple_GET_SIZE(pair) != 2) return {};
-    const nb::handle source = PyTuple_GET_ITEM(pair, 0);
-    const nb::handle target = PyTuple_GET_ITEM(pair, 1);
-    if (const PlainCopy one = PlainCopies::find(engine, source, target); one.plan != nullptr) {
-      known.add(one);
-      continue;
-    }
-    auto event = copy_short(engine, source, target);
-    if (!event) return {};
-    if (!first) first = std::move(event);
-  }
-  if (!known.carry(engine)) return {};
-  return first ? std::move(first) : known.first();
-}
-
 BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                 nb::handle region, int priority, nb::handle after, const std::string& planner,
                 std::int64_t buffer_bytes, nb::handle stream) {
@@ -274,7 +188,7 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
                        ends.target.stream;
   if (!streams && ends.source.view.bytes() <= small_bytes) {
     if (auto event = engine->copy_now(ends.source, ends.target, options)) {
-      if (usual) PlainCopies::add(*engine, source, target, ends, event->plan());
+      if (usual) remember_copy(*engine, source, target, ends, event->plan());
       return {std::move(*event), engine};
     }
   }

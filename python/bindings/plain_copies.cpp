@@ -1,8 +1,12 @@
 #include "plain_copies.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
+#include <vector>
 
+#include "interpreter.hpp"
+#include "numpy_array.hpp"
 #include "remembered.hpp"
 
 namespace tranship::python {
@@ -59,9 +63,17 @@ Entry& entry_of(const NumpyArray& source, const NumpyArray& target) {
   return remembered<Entry>(hash);
 }
 
-}  // namespace
+/// A short copy within memory that a copy before has checked and planned.
+struct PlainCopy {
+  /// Valid until another copy is remembered; null: the copy is not known.
+  const std::shared_ptr<const Plan>* plan = nullptr;
+  const std::byte* source = nullptr;
+  std::byte* target = nullptr;
+};
 
-PlainCopy PlainCopies::find(const Engine& engine, nb::handle source, nb::handle target) {
+/// Returns the copy of one array to another; nothing if it is not known, or the memory between
+/// their first and last bytes overlaps.
+PlainCopy find(const Engine& engine, nb::handle source, nb::handle target) {
   const NumpyArray* from = plain_numpy(source);
   const NumpyArray* to = plain_numpy(target);
   if (from == nullptr || to == nullptr || from->rank > rank_max || to->rank > rank_max) return {};
@@ -76,8 +88,50 @@ PlainCopy PlainCopies::find(const Engine& engine, nb::handle source, nb::handle 
           reinterpret_cast<std::byte*>(to->data)};
 }
 
-void PlainCopies::add(const Engine& engine, nb::handle source, nb::handle target,
-                      const CopyPair& ends, const std::shared_ptr<const Plan>& plan) {
+/// Most bytes of a list of short copies that are carried with the interpreter's lock held; a tenth
+/// of a millisecond.
+constexpr std::int64_t short_list_bytes = 1 << 20;
+
+/// Known copies of a list, which are carried once all are found.
+class KnownCopies {
+ public:
+  explicit KnownCopies(Py_ssize_t count) { copies_.reserve(static_cast<std::size_t>(count)); }
+
+  void add(const PlainCopy& known) {
+    if (plans_.empty() || plans_.back() != *known.plan) plans_.push_back(*known.plan);
+    copies_.push_back({plans_.back().get(), known.source, known.target});
+    bytes_ += plans_.back()->bytes;
+  }
+
+  std::optional<Event> first() const {
+    return plans_.empty() ? std::nullopt : std::optional(Event(plans_[0]));
+  }
+
+  /// Carries all; returns false if the engine does not carry known copies.
+  bool carry(const Engine& engine) const {
+    std::optional<Released> released;
+    if (bytes_ > short_list_bytes) released.emplace();
+    return std::all_of(copies_.begin(), copies_.end(), [&](const Found& one) {
+      return engine.copy_again(*one.plan, one.source, one.target);
+    });
+  }
+
+ private:
+  struct Found {
+    const Plan* plan;
+    const std::byte* source;
+    std::byte* target;
+  };
+
+  std::vector<std::shared_ptr<const Plan>> plans_;
+  std::vector<Found> copies_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+void remember_copy(const Engine& engine, nb::handle source, nb::handle target, const CopyPair& ends,
+                   const std::shared_ptr<const Plan>& plan) {
   const NumpyArray* from = plain_numpy(source);
   const NumpyArray* to = plain_numpy(target);
   if (from == nullptr || to == nullptr || from->rank > rank_max || to->rank > rank_max) return;
@@ -90,6 +144,53 @@ void PlainCopies::add(const Engine& engine, nb::handle source, nb::handle target
   entry.source.set(*from, *ends.source.view.mapping);
   entry.target.set(*to, *ends.target.view.mapping);
   entry.plan = plan;
+}
+
+std::optional<Event> copy_known(const Engine& engine, nb::handle source, nb::handle target) {
+  const PlainCopy known = find(engine, source, target);
+  const bool carried =
+      known.plan != nullptr && engine.copy_again(**known.plan, known.source, known.target);
+  return carried ? std::optional(Event(*known.plan)) : std::nullopt;
+}
+
+namespace {
+
+/// Carries a short copy between NumPy arrays on this thread, and remembers it.
+std::optional<Event> copy_short(Engine& engine, nb::handle source, nb::handle target) {
+  if (plain_numpy(source) == nullptr || plain_numpy(target) == nullptr) return {};
+  const CopyPair ends{array_of(source, false, Hold::nothing),
+                      array_of(target, true, Hold::nothing)};
+  if (ends.source.view.bytes() > small_bytes) return {};
+  auto event = engine.copy_now(ends.source, ends.target, {});
+  if (event) remember_copy(engine, source, target, ends, event->plan());
+  return event;
+}
+
+}  // namespace
+
+std::optional<Event> copy_short_list(Engine& engine, nb::handle given) {
+  if (PyList_CheckExact(given.ptr()) == 0 && PyTuple_CheckExact(given.ptr()) == 0) return {};
+  // Another thread may change the list while the interpreter's lock is released.
+  const nb::object pairs = nb::steal(PySequence_Tuple(given.ptr()));
+  if (!pairs.is_valid()) throw nb::python_error();
+  const Py_ssize_t count = PyTuple_GET_SIZE(pairs.ptr());
+  KnownCopies known(count);
+  std::optional<Event> first;
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    PyObject* pair = PyTuple_GET_ITEM(pairs.ptr(), k);
+    if (PyTuple_CheckExact(pair) == 0 || PyTuple_GET_SIZE(pair) != 2) return {};
+    const nb::handle source = PyTuple_GET_ITEM(pair, 0);
+    const nb::handle target = PyTuple_GET_ITEM(pair, 1);
+    if (const PlainCopy one = find(engine, source, target); one.plan != nullptr) {
+      known.add(one);
+      continue;
+    }
+    auto event = copy_short(engine, source, target);
+    if (!event) return {};
+    if (!first) first = std::move(event);
+  }
+  if (!known.carry(engine)) return {};
+  return first ? std::move(first) : known.first();
 }
 
 }  // namespace tranship::python

@@ -1,36 +1,28 @@
-// Copies of NumPy arrays that are found again by what NumPy says of the arrays.
+// Short copies of NumPy arrays that are found again by what NumPy says of the arrays: copies of the
+// same shapes, strides and types need no description of their arrays, no checks but for overlap,
+// and no query of a plan. These cost several times what the copy itself does. All functions are
+// called with the interpreter's lock held.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "copies.hpp"
-#include "numpy_array.hpp"
 
 namespace tranship::python {
 
-/// A short copy within memory that a copy before has checked and planned.
-struct PlainCopy {
-  /// Valid until another copy is added; null: the copy is not known.
-  const std::shared_ptr<const Plan>* plan = nullptr;
-  const std::byte* source = nullptr;
-  std::byte* target = nullptr;
-};
+/// Remembers how an engine carried a copy between plain arrays; ends: The arrays as the engine got
+/// them.
+void remember_copy(const Engine& engine, nb::handle source, nb::handle target, const CopyPair& ends,
+                   const std::shared_ptr<const Plan>& plan);
 
-/// Remembers recent short copies between NumPy arrays, so that copies of the same shapes, strides
-/// and types need no description of their arrays, no checks but for overlap, and no query of a
-/// plan: these cost several times what the copy itself does. The caller holds the interpreter's
-/// lock.
-class PlainCopies {
- public:
-  /// Returns the copy of one array to another; nothing if it is not known, or the memory between
-  /// their first and last bytes overlaps.
-  static PlainCopy find(const Engine& engine, nb::handle source, nb::handle target);
-  /// Remembers how an engine carried a copy between plain arrays; ends: The arrays as the engine
-  /// got them.
-  static void add(const Engine& engine, nb::handle source, nb::handle target, const CopyPair& ends,
-                  const std::shared_ptr<const Plan>& plan);
-};
+/// Carries a copy that is remembered. Returns nothing if it is not, or the memory between the first
+/// and the last bytes of the arrays overlaps.
+std::optional<Event> copy_known(const Engine& engine, nb::handle source, nb::handle target);
+
+/// Carries a list of short copies on this thread, and remembers those that are new; of more than a
+/// MiB, with the interpreter's lock released. Returns nothing if one of them is no short copy
+/// between NumPy arrays: then all have to be asked for again.
+std::optional<Event> copy_short_list(Engine& engine, nb::handle given);
 
 }  // namespace tranship::python
