@@ -173,33 +173,51 @@ struct ExchangeTable {
   int (*current_stream)(std::int32_t device_type, std::int32_t device, void** stream) = nullptr;
 };
 
-/// Returns the exchange table of a type in a version that is understood, or null.
-const ExchangeTable* find_table(PyTypeObject* type) {
+/// The exchange table of a type, and what is known of its library.
+struct TypeTable {
+  const ExchangeTable* table = nullptr;  ///< in a version that is understood; null: there is none
+  /// No tensor is read-only, so that a target's flags need not be read: PyTorch's are not.
+  bool always_writable = false;
+};
+
+bool is_pytorch(PyTypeObject* type) {
+  static PyObject* const name = PyUnicode_InternFromString("__module__");
+  const nb::object module = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
+  if (!module.is_valid()) {
+    PyErr_Clear();
+    return false;
+  }
+  return PyUnicode_Check(module.ptr()) != 0 &&
+         PyUnicode_CompareWithASCIIString(module.ptr(), "torch") == 0;
+}
+
+TypeTable find_table(PyTypeObject* type) {
   static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
   const nb::object capsule = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
   if (!capsule.is_valid()) {
     PyErr_Clear();
-    return nullptr;
+    return {};
   }
   constexpr const char* capsule_name = "dlpack_exchange_api";
-  if (PyCapsule_IsValid(capsule.ptr(), capsule_name) == 0) return nullptr;
+  if (PyCapsule_IsValid(capsule.ptr(), capsule_name) == 0) return {};
   const auto* table =
       static_cast<const ExchangeTable*>(PyCapsule_GetPointer(capsule.ptr(), capsule_name));
   while (table != nullptr && table->major > 1) table = table->previous;
-  return table != nullptr && table->major == 1 ? table : nullptr;
+  if (table == nullptr || table->major != 1) return {};
+  return {table, is_pytorch(type)};
 }
 
 /// Returns find_table() of a type, which each thread remembers of the last one that had a table.
-const ExchangeTable* table_of(PyTypeObject* type) {
+TypeTable table_of(PyTypeObject* type) {
   thread_local PyTypeObject* last = nullptr;  // kept for ever: a thread may outlive the interpreter
-  thread_local const ExchangeTable* last_table = nullptr;
-  if (type == last) return last_table;
-  const ExchangeTable* table = find_table(type);
-  if (table == nullptr) return nullptr;
+  thread_local TypeTable last_found;
+  if (type == last) return last_found;
+  const TypeTable found = find_table(type);
+  if (found.table == nullptr) return {};
   Py_INCREF(type);
   Py_XDECREF(std::exchange(last, type));
-  last_table = table;
-  return table;
+  last_found = found;
+  return found;
 }
 
 /// Returns whether a tensor says by itself that its memory does not hold all that it means, or that
@@ -234,9 +252,11 @@ bool needs_checks(nb::handle object, const nb::dlpack::dtype& type) {
 /// Reads a tensor through its table: with its flags, for a target, and with its memory, if that is
 /// asked for; another without an allocation. Returns false, without a Python exception, if the
 /// library refuses.
-bool read_tensor(const ExchangeTable& table, nb::handle object, bool writable, Hold held,
+bool read_tensor(const TypeTable& found, nb::handle object, bool writable, Hold held,
                  nb::dlpack::dltensor& tensor, std::shared_ptr<void>& owner) {
-  if (!writable && held != Hold::memory && table.to_tensor != nullptr) {
+  const ExchangeTable& table = *found.table;
+  const bool flags_matter = writable && !found.always_writable;
+  if (!flags_matter && held != Hold::memory && table.to_tensor != nullptr) {
     if (table.to_tensor(object.ptr(), &tensor) == 0) return true;
     PyErr_Clear();
     return false;
@@ -254,11 +274,11 @@ bool read_tensor(const ExchangeTable& table, nb::handle object, bool writable, H
 }  // namespace
 
 bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& array) {
-  const ExchangeTable* table = table_of(Py_TYPE(object.ptr()));
-  if (table == nullptr) return false;
+  const TypeTable found = table_of(Py_TYPE(object.ptr()));
+  if (found.table == nullptr) return false;
   nb::dlpack::dltensor tensor{};
   std::shared_ptr<void> owner;
-  if (!read_tensor(*table, object, writable, held, tensor, owner)) return false;
+  if (!read_tensor(found, object, writable, held, tensor, owner)) return false;
   if (needs_checks(object, tensor.dtype)) return false;
   const std::int32_t where = tensor.device.device_type;
   const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
@@ -277,9 +297,9 @@ bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& arr
   array.memory_kind = MemoryKind::device;
   array.device = tensor.device.device_id;
   array.name = "a GPU array";
-  if (!has_stream_of_its_own(tensor.dtype) || table->current_stream == nullptr) return true;
+  if (!has_stream_of_its_own(tensor.dtype) || found.table->current_stream == nullptr) return true;
   void* stream = nullptr;
-  if (table->current_stream(where, array.device, &stream) != 0) {
+  if (found.table->current_stream(where, array.device, &stream) != 0) {
     PyErr_Clear();
     return false;
   }

@@ -165,6 +165,21 @@ def test_strided_tensors_are_read_and_written_through_the_table(engine, kind):
     assert not kept  # the tensor with flags went back to its library
 
 
+def test_targets_of_a_library_without_read_only_tensors_need_no_flags(engine):
+    class Tensor(Given):
+        __module__ = "torch"
+
+    source, target = Tensor(np.arange(8.0)), Tensor(np.zeros(8))
+    for _ in range(2):
+        engine.copy(source, target).wait()
+    np.testing.assert_array_equal(target.memory, source.memory)
+    assert (source.reads, source.writes, target.reads, target.writes) == (2, 0, 2, 0)
+    prepared = engine.prepare(source, target)  # it keeps the memory that both have now
+    assert (source.writes, target.writes, len(kept)) == (1, 1, 2)
+    del prepared
+    assert not kept
+
+
 def test_lists_read_tables_too(engine):
     pairs = [(Given(np.full(8, float(k))), Given(np.zeros(8))) for k in range(5)]
     engine.copy_all(pairs).wait()
