@@ -32,7 +32,7 @@ def staging_first_use(bench: Bench) -> None:
 
 
 def gpu_staging_first_use(bench: Bench) -> None:
-    """Measures the same with an array of a GPU, whose target the client pins at its first use."""
+    """Measures the same with an array of a GPU, whose target the client pins in the background."""
     with gpu_engine(bench):
         pass
     measure_ways(bench, "device0")

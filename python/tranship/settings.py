@@ -51,6 +51,7 @@ class Settings(TypedDict, total=False):
     link_usage: str | os.PathLike[str]
     gpus: bool
     emulated_gpus: int
+    emulated_pinning: int
     gpu_direct_storage: str
     staging_clients: int
     staging_variables: int

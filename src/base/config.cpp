@@ -113,6 +113,8 @@ std::vector<Setting> settings() {
       flag("gpus", &Config::gpus, "GPUs are used where there are some"),
       number("emulated_gpus", &Config::emulated_gpus,
              "emulated GPUs, in host memory; 0: the real ones"),
+      number("emulated_pinning", &Config::emulated_pinning,
+             "bytes a second that emulated GPUs pin; 0: they refuse to; -1: at once"),
       word("gpu_direct_storage", &Config::gpu_direct_storage,
            "automatic (with nvidia-fs), off, or a path of libcufile"),
       number("staging_clients", &Config::staging_clients, "clients of a staging server"),

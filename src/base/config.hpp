@@ -86,6 +86,8 @@ struct Config {
   /// Number of emulated GPUs, whose memory is host memory, for programs and tests on machines
   /// without GPUs. 0: the real ones are used.
   std::int64_t emulated_gpus = 0;
+  /// Bytes that emulated GPUs pin in a second, for tests. 0: they refuse to; -1: at once.
+  std::int64_t emulated_pinning = -1;
   /// Files to and from GPUs without host memory between: automatic (where the kernel has
   /// nvidia-fs), off, or a path of libcufile, which is used whatever the kernel has.
   std::string gpu_direct_storage = "automatic";

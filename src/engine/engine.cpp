@@ -181,6 +181,7 @@ Status Engine::close() {
   if (!driver_) return {};  // start() failed before there was a driver
   const Error why{ErrorCode::closed, "the engine was closed before the transfer ended"};
   driver_->stop(why);
+  if (gpu_side_) gpu_side_->stop_pinning();
   // Peers are told that this process leaves once it does not touch their memory any more.
   const auto end = std::chrono::steady_clock::now() + copies_end_max;
   const auto left = [&] { return end - std::chrono::steady_clock::now(); };
@@ -224,15 +225,18 @@ Status Engine::resolve(Array& array) const {
   return {};
 }
 
-/// Pins memory that is shared between processes, so that GPUs reach it directly.
+/// Pins memory that is shared between processes, so that GPUs reach it directly, unless a thread
+/// does so.
 void Engine::reach_shared(Array& array) const {
+  const Mapping& mapping = *array.view.mapping;
+  const std::byte* first = array.place.address + mapping.begin_bytes();
+  const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
   if (array.memory_kind == MemoryKind::shared && array.shared) {
-    if (gpu_side_->pin(*array.shared)) array.memory_kind = MemoryKind::pinned;
+    if (gpu_side_->pin_for_copy(*array.shared, first, bytes)) {
+      array.memory_kind = MemoryKind::pinned;
+    }
   } else if (array.memory_kind == MemoryKind::host) {
-    const Mapping& mapping = *array.view.mapping;
-    const std::byte* first = array.place.address + mapping.begin_bytes();
-    const auto memory =
-        shared_memories_.holding(first, mapping.end_bytes() - mapping.begin_bytes());
+    const auto memory = shared_memories_.holding(first, bytes);
     if (memory && gpu_side_->pin(*memory)) array.memory_kind = MemoryKind::pinned;
   }
 }
@@ -242,8 +246,9 @@ Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes
   return shared_memories_.allocate(bytes);
 }
 
-void Engine::pin_shared(SharedMemory& memory) const {
-  if (gpu_side_ && usable()) (void)gpu_side_->pin(memory);
+void Engine::pin_in_background(const std::shared_ptr<SharedMemory>& memory, std::int64_t bytes,
+                               bool ahead) const {
+  if (gpu_side_ && usable()) gpu_side_->pin_in_background(memory, bytes, ahead);
 }
 
 Result<std::shared_ptr<void>> Engine::pin(const Array& array) {

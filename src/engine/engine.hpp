@@ -161,8 +161,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   /// Memory that other processes of this machine can map, once it is exported.
   Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes);
 
-  /// Pins shared memory, as its first copy with a GPU would. Does nothing without GPUs.
-  void pin_shared(SharedMemory& memory) const;
+  /// Lets a thread of the engine pin shared memory of another process, part by part, as its pages
+  /// appear. Copies to and from GPUs go through bounce buffers until then, and none waits.
+  /// bytes: How many of its first bytes are used; no more gets pages. ahead: Whether to pin it
+  /// before a GPU uses it. Does nothing without GPUs.
+  void pin_in_background(const std::shared_ptr<SharedMemory>& memory, std::int64_t bytes,
+                         bool ahead) const;
 
   /// Allocates memory of a GPU, or pinned memory, which is shared too unless it is small. Returns
   /// the owner, whose get() is the address.

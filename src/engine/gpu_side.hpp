@@ -11,6 +11,7 @@
 #include "channels/gpu/gpu_channel.hpp"
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "engine/array.hpp"
+#include "engine/background_pinner.hpp"
 #include "engine/ipc_memory.hpp"
 #include "machine/profile.hpp"
 #include "os/shared_memory.hpp"
@@ -76,6 +77,14 @@ class GpuSide {
 
   /// Lets GPUs reach shared memory at the speed of their link; false if the driver refuses.
   bool pin(SharedMemory& memory) const;
+  /// The same for a copy of this range. If a thread pins the memory, it returns false at once.
+  bool pin_for_copy(SharedMemory& memory, const std::byte* first, std::int64_t bytes) const;
+  /// Lets a thread pin the first `bytes` of the memory, part by part; `ahead`: before a copy uses
+  /// it. Does nothing if it is pinned already.
+  void pin_in_background(const std::shared_ptr<SharedMemory>& memory, std::int64_t bytes,
+                         bool ahead) const;
+  /// Ends that thread: it pins no more.
+  void stop_pinning() const { pinner_->stop(); }
   /// Pins the pages around the caller's memory until the last reference to the answer is released.
   /// Memory that is pinned already stays as it is.
   /// @error what the driver refused: a part that is pinned already, too little memory
@@ -110,6 +119,10 @@ class GpuSide {
   /// GPUDirect Storage, if the settings and the system have it.
   Status open_files(const Config& config);
   Status start_files(const ChannelSpec& spec, ThreadDriver& driver);
+  /// Whether each byte from `first` to `last` lies in memory that GPUs reach.
+  bool pinned_throughout(const std::byte* first, const std::byte* last) const;
+  /// Returns the memory's registration; null if the driver refused it.
+  std::shared_ptr<PinnedParts> parts_of(SharedMemory& memory) const;
   int device_at(const ChannelSpec& channel) const;
   const Entry* find(ChannelKind kind, int device) const;
   const Entry* find(const ChannelSpec& channel, int carrier = -1) const;
@@ -139,6 +152,7 @@ class GpuSide {
   };
   std::shared_ptr<const CuFile> cufile_;  ///< null: files go through pinned memory
   std::vector<FileEntry> file_entries_;
+  std::unique_ptr<BackgroundPinner> pinner_ = std::make_unique<BackgroundPinner>();
 };
 
 }  // namespace tranship

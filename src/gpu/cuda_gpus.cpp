@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstring>
 #include <fstream>
@@ -178,10 +179,12 @@ class PinnedRanges {
     std::lock_guard lock(mutex_);
     ends_.erase(begin);
   }
-  bool hold(const std::byte* address) const {
+  /// Returns the bytes from the address to the end of its range; 0 if it lies in none.
+  std::int64_t bytes_from(const std::byte* address) const {
     std::shared_lock lock(mutex_);
     const auto after = ends_.upper_bound(address);
-    return after != ends_.begin() && address < std::prev(after)->second;
+    if (after == ends_.begin()) return 0;
+    return std::max<std::int64_t>(std::prev(after)->second - address, 0);
   }
 
  private:
@@ -206,6 +209,9 @@ class CudaGpus final : public Gpus {
   void release_pinned(std::byte* address) override;
   Status pin(std::byte* address, std::int64_t bytes) override;
   void unpin(std::byte* address) override;
+  std::int64_t pinned_bytes_from(const std::byte* address) const override {
+    return pinned_.bytes_from(address);
+  }
 
   Status enter(int device) const override;
   Result<GpuStream> make_stream(int device, bool urgent) override;
@@ -364,7 +370,9 @@ bool CudaGpus::peers(int from, int to) const {
 }
 
 PointerInfo CudaGpus::where(const void* address) const {
-  if (pinned_.hold(static_cast<const std::byte*>(address))) return {MemoryKind::pinned, -1};
+  if (pinned_.bytes_from(static_cast<const std::byte*>(address)) > 0) {
+    return {MemoryKind::pinned, -1};
+  }
   cudaPointerAttributes attributes{};
   if (cudaPointerGetAttributes(&attributes, address) != cudaSuccess) {
     (void)cudaGetLastError();

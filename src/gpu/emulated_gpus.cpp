@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -15,6 +16,7 @@
 #include <shared_mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -89,7 +91,7 @@ struct EmulatedEvent {
 
 class EmulatedGpus final : public Gpus {
  public:
-  explicit EmulatedGpus(int count);
+  EmulatedGpus(int count, EmulatedPinning pinning);
 
   const std::vector<GpuInfo>& list() const override { return list_; }
   bool emulated() const override { return true; }
@@ -102,6 +104,7 @@ class EmulatedGpus final : public Gpus {
   void release_pinned(std::byte* address) override;
   Status pin(std::byte* address, std::int64_t bytes) override;
   void unpin(std::byte* address) override;
+  std::int64_t pinned_bytes_from(const std::byte* address) const override;
 
   Status enter(int) const override { return {}; }
   Result<GpuStream> make_stream(int device, bool urgent) override;
@@ -153,6 +156,7 @@ class EmulatedGpus final : public Gpus {
   Result<std::shared_ptr<EmulatedStream>> stream_of(const GpuStream& stream) const;
 
   std::vector<GpuInfo> list_;
+  const EmulatedPinning pinning_;
 
   mutable std::shared_mutex memory_lock_;
   Ranges ranges_;
@@ -166,7 +170,8 @@ class EmulatedGpus final : public Gpus {
   std::vector<std::shared_ptr<EmulatedStream>> default_streams_;
 };
 
-EmulatedGpus::EmulatedGpus(int count) : used_bytes_(static_cast<std::size_t>(count)) {
+EmulatedGpus::EmulatedGpus(int count, EmulatedPinning pinning)
+    : pinning_(pinning), used_bytes_(static_cast<std::size_t>(count)) {
   for (int device = 0; device < count; ++device) {
     GpuInfo info;
     info.name = "emulated GPU";
@@ -279,6 +284,14 @@ Status EmulatedGpus::pin(std::byte* address, std::int64_t bytes) {
                                                   std::to_string(page_bytes) +
                                                   " bytes: align its start and its length"};
   }
+  if (pinning_.bytes_per_second == 0) {
+    return Error{ErrorCode::out_of_memory, "this emulated GPU was told to refuse to pin memory"};
+  }
+  if (pinning_.bytes_per_second > 0) {
+    const double seconds =
+        static_cast<double>(bytes) / static_cast<double>(pinning_.bytes_per_second);
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  }
   AddressRange range;
   range.info = {MemoryKind::pinned, -1};
   range.bytes = bytes;
@@ -300,6 +313,13 @@ void EmulatedGpus::unpin(std::byte* address) {
   const auto found = ranges_.find(number_of(address));
   CHECK(found != ranges_.end() && found->second.registered, "this memory was not pinned by pin()");
   remove(address, MemoryKind::pinned);
+}
+
+std::int64_t EmulatedGpus::pinned_bytes_from(const std::byte* address) const {
+  std::shared_lock held(memory_lock_);
+  const auto found = find(address);
+  if (found == ranges_.end() || found->second.info.kind != MemoryKind::pinned) return 0;
+  return found->second.bytes - static_cast<std::int64_t>(number_of(address) - found->first);
 }
 
 Result<GpuStream> EmulatedGpus::make_stream(int device, bool) {
@@ -597,9 +617,9 @@ void EmulatedGpus::close_ipc_handle(std::byte* address) {
 
 }  // namespace
 
-std::shared_ptr<Gpus> Gpus::emulate(int count) {
+std::shared_ptr<Gpus> Gpus::emulate(int count, EmulatedPinning pinning) {
   CHECK(count > 0, "there is at least one emulated GPU");
-  return std::make_shared<EmulatedGpus>(count);
+  return std::make_shared<EmulatedGpus>(count, pinning);
 }
 
 }  // namespace tranship

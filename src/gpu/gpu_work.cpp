@@ -5,6 +5,8 @@
 #include <cstring>
 #include <optional>
 
+#include "gpu/pitches.hpp"
+
 namespace tranship {
 namespace {
 
@@ -188,14 +190,33 @@ bool GpuWork::fits(const std::byte* source, const std::byte* target) const {
   return alignment_of(source) == source_alignment_ && alignment_of(target) == target_alignment_;
 }
 
+Status GpuWork::copy_by_engine(const GpuStream& stream, const std::byte* source, std::byte* target,
+                               PitchedCopy shape) const {
+  const auto too_long = [&](bool at_source) -> std::int64_t {
+    const std::int64_t bytes = gpus_->pinned_bytes_from(at_source ? source : target);
+    return bytes < span_bytes(shape, at_source) ? bytes : 0;
+  };
+  while (over_link_) {
+    std::int64_t bytes = too_long(true);
+    const bool at_source = bytes > 0;
+    if (!at_source) bytes = too_long(false);
+    if (bytes == 0) break;
+    const CutCopy parts = cut_copy(shape, at_source, bytes);
+    if (Status s = copy_by_engine(stream, source, target, parts.first); !s) return s;
+    source += parts.source_offset;
+    target += parts.target_offset;
+    shape = parts.rest;
+  }
+  const bool one_run = shape.rows == 1 && shape.planes == 1;
+  return one_run ? gpus_->copy(stream, source, target, shape.width_bytes)
+                 : gpus_->copy(stream, source, target, shape);
+}
+
 Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::byte* target) const {
   for (const EngineCopy& copy : engine_copies_) {
     const std::byte* from = source + copy.source_offset;
     std::byte* to = target + copy.target_offset;
-    const bool one_run = copy.shape.rows == 1 && copy.shape.planes == 1;
-    Status status = one_run ? gpus_->copy(stream, from, to, copy.shape.width_bytes)
-                            : gpus_->copy(stream, from, to, copy.shape);
-    if (!status) return status;
+    if (Status s = copy_by_engine(stream, from, to, copy.shape); !s) return s;
   }
   if (runs_.count > 0) {
     gpu::RunTable runs = runs_;
@@ -233,6 +254,7 @@ Status GpuWork::launch_places(const GpuStream& stream, const std::byte* source,
 }
 
 Status GpuWork::plan(const Request& request, GpuWay way, bool often) {
+  over_link_ = way == GpuWay::over_link;
   engine_copies_.clear();
   plans_.clear();
   runs_ = {};

@@ -61,6 +61,7 @@ class GpuWork {
   };
 
   bool may_have_table_ = true;  ///< false: to ask for one is an error
+  bool over_link_ = false;      ///< whether one side is the host's
   bool has_table() const {
     return reads_lists() || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
   }
@@ -87,6 +88,9 @@ class GpuWork {
   std::int64_t bytes_of_runs() const;
   /// Bytes of the tables of pieces and of nests, behind which the places' begins.
   std::int64_t bytes_before_places() const;
+  /// Enqueues a command of a copy engine as one command for each pinned range that a side lies in.
+  Status copy_by_engine(const GpuStream& stream, const std::byte* source, std::byte* target,
+                        PitchedCopy shape) const;
   Status launch_places(const GpuStream& stream, const std::byte* source, std::byte* target) const;
   /// Whether a list of nests is too long for the parameters of its launch.
   bool reads_lists() const;

@@ -62,6 +62,11 @@ struct PitchedCopy {
   std::int64_t target_plane = 0;
 };
 
+/// How emulated GPUs pin memory, for tests.
+struct EmulatedPinning {
+  std::int64_t bytes_per_second = -1;  ///< 0: they refuse to; -1: at once
+};
+
 /// Memory, streams, events, copies and kernel launches of all GPUs. No call waits for work in a
 /// stream, except release() and close_ipc_handle(), where CUDA may wait. Every call but enter()
 /// leaves the calling thread's current device as it was. Threads: all.
@@ -73,7 +78,7 @@ class Gpus {
   /// @error unsupported, with the reason, if there are none that can be used
   static Result<std::shared_ptr<Gpus>> open();
   /// Makes `count` emulated GPUs, whose memory is the host's: for tests and trials.
-  static std::shared_ptr<Gpus> emulate(int count);
+  static std::shared_ptr<Gpus> emulate(int count, EmulatedPinning pinning = {});
 
   virtual const std::vector<GpuInfo>& list() const = 0;
   virtual bool emulated() const = 0;
@@ -92,6 +97,9 @@ class Gpus {
   /// Makes whole pages of pageable memory pinned, for every GPU.
   virtual Status pin(std::byte* address, std::int64_t bytes) = 0;
   virtual void unpin(std::byte* address) = 0;
+  /// Returns how many bytes from an address on lie in the same range that this object pinned or
+  /// allocated as pinned memory; 0: in none. No command of a copy engine leaves such a range.
+  virtual std::int64_t pinned_bytes_from(const std::byte* address) const = 0;
 
   /// Makes a stream. urgent: Its work overtakes that of other streams where the hardware allows it.
   virtual Result<GpuStream> make_stream(int device, bool urgent) = 0;

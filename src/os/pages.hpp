@@ -12,6 +12,19 @@ namespace tranship {
 bool map_for_reading(std::byte* address, std::int64_t bytes);
 bool map_for_writing(std::byte* address, std::int64_t bytes);
 
+/// Returns whether all pages are in memory, so that to map them allocates none. `address` begins a
+/// page.
+bool pages_are_there(std::byte* address, std::int64_t bytes);
+
+/// Bytes of neighbouring pages, from an offset on.
+struct PageRun {
+  std::int64_t offset = 0;
+  std::int64_t bytes = 0;
+};
+/// Returns the longest run of pages that are in memory, of those from `address` on, which begins a
+/// page; 0 bytes if none is.
+PageRun longest_run(std::byte* address, std::int64_t bytes);
+
 /// Lets the calling thread give way to those that do what somebody waits for.
 void lower_priority();
 

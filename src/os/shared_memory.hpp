@@ -47,15 +47,14 @@ class SharedMemory {
   void close_descriptor() { descriptor_.reset(); }
   bool contains(const std::byte* address, std::int64_t bytes) const;
 
-  /// Calls `make` once, which registers the memory with devices and returns the registration; that
-  /// is released before the memory is unmapped. Returns false if `make` returned null; it is not
-  /// called again.
+  /// Returns the registration of the memory with devices, which the first call of `make` has made;
+  /// null if that returned null. It is released before the memory is unmapped.
   template <typename Make>
-  bool register_once(const Make& make) {
+  std::shared_ptr<void> registration(const Make& make) {
     std::lock_guard lock(mutex_);
     if (!asked_) registration_ = make();
     asked_ = true;
-    return registration_ != nullptr;
+    return registration_;
   }
 
  private:

@@ -9,6 +9,7 @@
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
+#include "staging/model/residency.hpp"
 #include "staging/protocol/spans.hpp"
 
 namespace tranship::staging {
@@ -542,22 +543,25 @@ Result<Array> Client::segment(int server, int number, std::int64_t end) {
   if (!processes) return processes.error();
   auto found =
       (*processes)->lookup(*peer, segment_name + std::to_string(number), links_->wait_of(end));
-  if (found) segments_[{server, number}] = *found;
+  if (!found) return found;
+  if (found->shared != nullptr) {
+    // The first segment is preallocated, and is pinned before a GPU uses it; others afterwards.
+    const bool ahead = server == 0 && number == 0;
+    const std::int64_t used = found->view.bytes() / object_alignment * object_alignment;
+    engine_.pin_in_background(found->shared, used, ahead);
+  }
+  segments_[{server, number}] = *found;
   return found;
 }
 
-/// Maps what the first server has preallocated, on a thread, and pins it where there are GPUs.
+/// Maps what the first server has preallocated, on a thread.
 void Client::start_mapping() {
-  const auto find = [this]() -> Result<std::shared_ptr<SharedMemory>> {
+  pages_->start([this]() -> Result<std::shared_ptr<SharedMemory>> {
     auto inside = enter();
     if (!inside) return inside.error();
     auto found = segment(0, 0, end_ns(mapping_wait));
     if (!found) return found.error();
     return found->place.attachment == nullptr ? found->shared : nullptr;
-  };
-  pages_->start(find, [this](SharedMemory& memory) {
-    auto inside = enter();
-    if (inside) engine_.pin_shared(memory);
   });
 }
 

@@ -1,8 +1,5 @@
 #include "staging/client/page_mapper.hpp"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <system_error>
@@ -21,18 +18,10 @@ constexpr std::chrono::milliseconds patience{2000};
 /// and looks so often.
 constexpr std::chrono::milliseconds pause{10};
 
-/// Returns whether all pages are in memory, so that to map them allocates none.
-bool are_there(std::byte* address, std::int64_t bytes) {
-  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
-  std::vector<unsigned char> pages(static_cast<std::size_t>((bytes + page - 1) / page));
-  if (::mincore(address, static_cast<std::size_t>(bytes), pages.data()) != 0) return false;
-  return std::all_of(pages.begin(), pages.end(), [](unsigned char one) { return (one & 1) != 0; });
-}
-
 /// Maps a part if all its pages are there; returns whether they are.
 bool map_part(const SharedMemory& memory, std::int64_t offset) {
   const std::int64_t bytes = std::min(part_bytes, memory.bytes() - offset);
-  if (!are_there(memory.data() + offset, bytes)) return false;
+  if (!pages_are_there(memory.data() + offset, bytes)) return false;
   (void)map_for_reading(memory.data() + offset, bytes);
   return true;
 }
@@ -62,20 +51,14 @@ void PageMapper::map(const std::shared_ptr<SharedMemory>& memory, std::int64_t o
   }
 }
 
-void PageMapper::start(Find find, Ready ready) {
+void PageMapper::start(Find find) {
   // Many clients of a process would only keep each other from their work.
   static std::atomic<std::uint64_t> running{0};  // the process, by its generation of forks
   const std::uint64_t here = fork_generation() + 1;
   if (running.exchange(here) == here) return;
   try {
-    thread_ = std::thread([this, find = std::move(find), ready = std::move(ready)] {
-      std::shared_ptr<SharedMemory> mapped;
-      try {
-        std::thread([&] { mapped = follow(find); }).join();
-      } catch (const std::system_error&) {
-        mapped = nullptr;  // pages are mapped as they are copied
-      }
-      if (mapped != nullptr && !is_stopped()) ready(*mapped);
+    thread_ = std::thread([this, find = std::move(find)] {
+      follow(find);
       running.store(0);
     });
   } catch (const std::system_error&) {
@@ -94,10 +77,10 @@ void PageMapper::stop() {
   looked_.clear();
 }
 
-std::shared_ptr<SharedMemory> PageMapper::follow(const Find& find) {
+void PageMapper::follow(const Find& find) {
   lower_priority();
   const auto found = find();
-  if (!found || *found == nullptr) return nullptr;
+  if (!found || *found == nullptr) return;
   const std::shared_ptr<SharedMemory>& memory = *found;
   const auto looked = looked_at(memory);
   auto waited = std::chrono::milliseconds(0);
@@ -116,12 +99,6 @@ std::shared_ptr<SharedMemory> PageMapper::follow(const Find& find) {
       waited += pause;
     }
   }
-  return at < memory->bytes() ? nullptr : memory;
-}
-
-bool PageMapper::is_stopped() {
-  const std::lock_guard lock(mutex_);
-  return stop_;
 }
 
 }  // namespace tranship::staging

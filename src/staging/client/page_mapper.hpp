@@ -23,7 +23,6 @@ namespace tranship::staging {
 class PageMapper {
  public:
   using Find = std::function<Result<std::shared_ptr<SharedMemory>>()>;
-  using Ready = std::function<void(SharedMemory&)>;
 
   PageMapper() = default;
   ~PageMapper() { stop(); }
@@ -37,9 +36,7 @@ class PageMapper {
   /// Starts the thread, which maps pages as they appear, until none does for a while. Does nothing
   /// while another one of this process does so, and where the system refuses a thread.
   /// find: Returns the memory, or null if there is none to map; called from the thread.
-  /// ready: Called once all pages are mapped, from a thread of the usual priority: others may wait
-  ///     for what it does.
-  void start(Find find, Ready ready);
+  void start(Find find);
   /// Ends the thread, and gives up the memory: map() may not be called any more.
   void stop();
 
@@ -50,9 +47,7 @@ class PageMapper {
     std::vector<std::atomic<bool>> parts;
   };
   std::shared_ptr<Looked> looked_at(const std::shared_ptr<SharedMemory>& memory);
-  /// Returns the memory once all its pages are mapped; null if they are not.
-  std::shared_ptr<SharedMemory> follow(const Find& find);
-  bool is_stopped();
+  void follow(const Find& find);
 
   std::mutex mutex_;  ///< Guards what follows.
   std::condition_variable stopping_;

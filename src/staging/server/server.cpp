@@ -304,7 +304,7 @@ Status Server::preallocate() {
   constexpr std::int64_t share = 8;
   const std::int64_t available = available_memory().bytes;
   std::int64_t most = available / share;
-  // A client pins a whole segment when its GPU first uses it, at some 10 GB/s.
+  // Clients with GPUs pin what is preallocated: pinned memory is none that the system can move.
   constexpr std::int64_t pinned_most = std::int64_t{1} << 30;
   if (engine_->gpus() != nullptr) most = std::min(most, pinned_most);
   const std::int64_t bytes =

@@ -1,4 +1,4 @@
-// The thread that maps the pages of servers' memory, and what it does once all are there.
+// The thread that maps the pages of servers' memory.
 #include "staging/client/page_mapper.hpp"
 
 #include <chrono>
@@ -13,42 +13,31 @@ namespace {
 constexpr std::int64_t memory_bytes = std::int64_t{8} << 20;
 constexpr std::chrono::seconds most{20};
 
-std::shared_ptr<SharedMemory> allocate() {
+TEST(the_thread_ends_when_it_is_told_to) {
   SharedMemories memories;
-  auto memory = memories.allocate(memory_bytes);
+  const auto memory = memories.allocate(memory_bytes);
   REQUIRE(memory.ok());
-  return *memory;
-}
-
-TEST(mapped_memory_is_ready_once_all_its_pages_are_there) {
-  const auto memory = allocate();
-  std::memset(memory->data(), 1, static_cast<std::size_t>(memory_bytes / 2));
-  std::promise<SharedMemory*> ready;
+  std::memset((*memory)->data(), 1, static_cast<std::size_t>(memory_bytes / 2));
+  std::promise<void> asked;
   PageMapper mapper;
-  mapper.start([&] { return Result<std::shared_ptr<SharedMemory>>(memory); },
-               [&](SharedMemory& whole) { ready.set_value(&whole); });
-  auto future = ready.get_future();
-  EXPECT(future.wait_for(std::chrono::milliseconds(100)) == std::future_status::timeout);
-  std::memset(memory->data(), 1, static_cast<std::size_t>(memory_bytes));
-  REQUIRE(future.wait_for(most) == std::future_status::ready);
-  EXPECT(future.get() == memory.get());
+  mapper.start([&]() -> Result<std::shared_ptr<SharedMemory>> {
+    asked.set_value();
+    return *memory;
+  });
+  REQUIRE(asked.get_future().wait_for(most) == std::future_status::ready);
+  mapper.stop();
+  EXPECT_EQ(memory->use_count(), 1);
 }
 
-TEST(memory_without_pages_is_never_ready) {
-  const auto memory = allocate();
-  bool called = false;
-  {
+TEST(there_may_be_no_memory_to_map) {
+  for (const bool failing : {false, true}) {
     PageMapper mapper;
-    mapper.start([&] { return Result<std::shared_ptr<SharedMemory>>(memory); },
-                 [&](SharedMemory&) { called = true; });
+    mapper.start([&]() -> Result<std::shared_ptr<SharedMemory>> {
+      if (failing) return Error{ErrorCode::peer_lost, "no server"};
+      return std::shared_ptr<SharedMemory>();
+    });
     mapper.stop();
   }
-  EXPECT(!called);
-  PageMapper none;
-  none.start([] { return Result<std::shared_ptr<SharedMemory>>(nullptr); },
-             [&](SharedMemory&) { called = true; });
-  none.stop();
-  EXPECT(!called);
 }
 
 }  // namespace

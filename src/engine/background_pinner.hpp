@@ -1,0 +1,59 @@
+// The thread of an engine that pins the memory of other processes, for which no copy waits.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "engine/pinned_parts.hpp"
+#include "os/shared_memory.hpp"
+
+namespace tranship {
+
+/// Pins shared memories part by part, as their pages appear. It keeps no memory that nobody else
+/// uses. Each call of the driver is short, and none begins while the first copies of a memory run,
+/// since the driver may hold locks meanwhile that copies need. Threads: all.
+class BackgroundPinner {
+ public:
+  BackgroundPinner() = default;
+  ~BackgroundPinner() { stop(); }
+  BackgroundPinner(const BackgroundPinner&) = delete;
+  BackgroundPinner& operator=(const BackgroundPinner&) = delete;
+
+  /// Pins this memory from now on. `parts` is its registration. Nothing is pinned where the system
+  /// refuses a thread, and after stop().
+  void add(const std::shared_ptr<SharedMemory>& memory, const std::shared_ptr<PinnedParts>& parts);
+  /// Notes that a copy begins that would use this range of an added memory.
+  void want(PinnedParts& parts, std::int64_t offset, std::int64_t bytes);
+  /// Waits for the part that is being pinned, and pins no more.
+  void stop();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Entry {
+    std::weak_ptr<SharedMemory> memory;
+    std::weak_ptr<PinnedParts> parts;  ///< Held only with the memory, which outlives it.
+  };
+  /// What one look at all memories has done.
+  struct Look {
+    bool pinned = false;
+    std::vector<std::uint64_t> over;  ///< Memories of which nothing is left to pin.
+  };
+  void run();
+  static Look look(const std::map<std::uint64_t, Entry>& entries);
+
+  std::mutex mutex_;  ///< Guards what follows.
+  std::condition_variable wake_;
+  std::map<std::uint64_t, Entry> entries_;  ///< By the order in which they were added.
+  std::uint64_t added_ = 0;
+  Clock::time_point held_until_;  ///< No part is pinned before this time.
+  Clock::time_point awake_until_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tranship
