@@ -97,20 +97,25 @@ class KnownCopies {
  public:
   explicit KnownCopies(Py_ssize_t count) { copies_.reserve(static_cast<std::size_t>(count)); }
 
-  void add(const PlainCopy& known) {
+  /// pair: The tuple of both arrays, which the caller keeps.
+  void add(const PlainCopy& known, PyObject* pair) {
     if (plans_.empty() || plans_.back() != *known.plan) plans_.push_back(*known.plan);
-    copies_.push_back({plans_.back().get(), known.source, known.target});
+    copies_.push_back({plans_.back().get(), known.source, known.target, pair});
     bytes_ += plans_.back()->bytes;
-  }
-
-  std::optional<Event> first() const {
-    return plans_.empty() ? std::nullopt : std::optional(Event(plans_[0]));
   }
 
   /// Carries all; returns false if the engine does not carry known copies.
   bool carry(const Engine& engine) const {
+    std::vector<nb::object> held;  // NumPy resizes no array that others refer to
     std::optional<Released> released;
-    if (bytes_ > short_list_bytes) released.emplace();
+    if (bytes_ > short_list_bytes) {
+      held.reserve(2 * copies_.size());
+      for (const Found& one : copies_) {
+        for (const Py_ssize_t end : {0, 1})
+          held.push_back(nb::borrow(PyTuple_GET_ITEM(one.pair, end)));
+      }
+      released.emplace();
+    }
     return std::all_of(copies_.begin(), copies_.end(), [&](const Found& one) {
       return engine.copy_again(*one.plan, one.source, one.target);
     });
@@ -121,6 +126,7 @@ class KnownCopies {
     const Plan* plan;
     const std::byte* source;
     std::byte* target;
+    PyObject* pair;
   };
 
   std::vector<std::shared_ptr<const Plan>> plans_;
@@ -176,21 +182,24 @@ std::optional<Event> copy_short_list(Engine& engine, nb::handle given) {
   const Py_ssize_t count = PyTuple_GET_SIZE(pairs.ptr());
   KnownCopies known(count);
   std::optional<Event> first;
+  std::int64_t new_bytes = 0;
   for (Py_ssize_t k = 0; k < count; ++k) {
     PyObject* pair = PyTuple_GET_ITEM(pairs.ptr(), k);
     if (PyTuple_CheckExact(pair) == 0 || PyTuple_GET_SIZE(pair) != 2) return {};
     const nb::handle source = PyTuple_GET_ITEM(pair, 0);
     const nb::handle target = PyTuple_GET_ITEM(pair, 1);
     if (const PlainCopy one = find(engine, source, target); one.plan != nullptr) {
-      known.add(one);
+      if (k == 0) first = Event(*one.plan);
+      known.add(one, pair);
       continue;
     }
     auto event = copy_short(engine, source, target);
     if (!event) return {};
-    if (!first) first = std::move(event);
+    new_bytes += event->plan()->bytes;
+    if (new_bytes > short_list_bytes) return {};
+    if (k == 0) first = std::move(event);
   }
-  if (!known.carry(engine)) return {};
-  return first ? std::move(first) : known.first();
+  return known.carry(engine) ? std::move(first) : std::nullopt;
 }
 
 }  // namespace tranship::python

@@ -20,9 +20,10 @@ void remember_copy(const Engine& engine, nb::handle source, nb::handle target, c
 /// and the last bytes of the arrays overlaps.
 std::optional<Event> copy_known(const Engine& engine, nb::handle source, nb::handle target);
 
-/// Carries a list of short copies on this thread, and remembers those that are new; of more than a
-/// MiB, with the interpreter's lock released. Returns nothing if one of them is no short copy
-/// between NumPy arrays: then all have to be asked for again.
+/// Carries a list of short copies on this thread, and remembers those that are new; those that were
+/// known are carried with the interpreter's lock released if they have more than a MiB. Returns
+/// the first copy's event; nothing if one of them is no short copy between NumPy arrays, or the new
+/// ones have more than a MiB: then all have to be asked for again.
 std::optional<Event> copy_short_list(Engine& engine, nb::handle given);
 
 }  // namespace tranship::python

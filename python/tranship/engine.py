@@ -389,7 +389,7 @@ class Engine(Closing):
             source: As for `copy`; it fills one block of memory without gaps. Its type does not
                 matter.
             target: As the source. It may be the same array.
-            source_offsets: Bytes from the source's first byte.
+            source_offsets: Bytes from the source's first byte. No list may change during the call.
             target_offsets: Bytes from the target's first byte, as many as `source_offsets`.
             lengths: Bytes of each piece, as many as `source_offsets`; or one number for all.
             priority: As for `copy`.

@@ -86,7 +86,7 @@ PieceSurvey survey(const PieceLists& pieces, std::int64_t source_bytes, std::int
   found.source_grain = lowest_bit(all.sources | all.lengths);
   found.target_grain = lowest_bit(all.targets | all.lengths);
   found.length_grain = lowest_bit(all.lengths);
-  found.longest = static_cast<std::int64_t>(all.lengths);
+  found.length_bound = static_cast<std::int64_t>(all.lengths);
   return found;
 }
 

@@ -19,7 +19,7 @@ struct PieceSurvey {
   std::int64_t target_grain = 0;
   std::int64_t length_grain = 0;  ///< the same of the lengths alone
   /// At least the longest length, and less than twice it; the length of all, if they are equal.
-  std::int64_t longest = 0;
+  std::int64_t length_bound = 0;
 };
 
 /// Looks at pieces of two blocks of `source_bytes` and `target_bytes` bytes. The three lists have

@@ -69,28 +69,8 @@ class ByteSet {
   std::vector<std::uint64_t> words_;
 };
 
-/// The numbers of the pieces that have bytes, by their offsets.
-std::vector<std::size_t> sorted(List offsets, List lengths) {
-  std::vector<std::size_t> order;
-  for (std::size_t k = 0; k < lengths.size(); ++k) {
-    if (lengths[k] > 0) order.push_back(k);
-  }
-  std::sort(order.begin(), order.end(),
-            [&](std::size_t a, std::size_t b) { return offsets[a] < offsets[b]; });
-  return order;
-}
-
 /// Two pieces that have a byte in common, the one that begins first named first.
 using Conflict = std::optional<std::pair<std::size_t, std::size_t>>;
-
-Conflict conflict_of(List offsets, List lengths) {
-  const auto order = sorted(offsets, lengths);
-  for (std::size_t k = 1; k < order.size(); ++k) {
-    const std::size_t before = order[k - 1];
-    if (offsets[before] + lengths[before] > offsets[order[k]]) return {{before, order[k]}};
-  }
-  return std::nullopt;
-}
 
 /// Largest set, in bits for each piece, that is quicker than sorting the pieces.
 constexpr std::int64_t set_bits_most = 40;
@@ -98,6 +78,7 @@ constexpr std::int64_t set_bits_most = 40;
 struct PieceRange {
   std::int64_t begin;
   std::int64_t end;
+  std::size_t number;  ///< of the piece
 };
 
 /// Returns the pieces that have bytes in ascending order of their offsets, which are at most
@@ -116,7 +97,7 @@ std::vector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes
   }
   std::vector<PieceRange> ranges(ends.back());
   for (std::size_t k = 0; k < lengths.size(); ++k) {
-    if (lengths[k] > 0) ranges[ends[bucket(k)]++] = {offsets[k], offsets[k] + lengths[k]};
+    if (lengths[k] > 0) ranges[ends[bucket(k)]++] = {offsets[k], offsets[k] + lengths[k], k};
   }
   constexpr std::uint32_t few = 32;
   const auto before = [](const PieceRange& a, const PieceRange& b) { return a.begin < b.begin; };
@@ -133,13 +114,13 @@ std::vector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes
   return ranges;
 }
 
-/// Whether no two pieces have a byte in common.
-bool are_apart(List offsets, List lengths, std::int64_t bytes) {
+Conflict conflict_of(List offsets, List lengths, std::int64_t bytes) {
   const std::vector<PieceRange> ranges = by_offset(offsets, lengths, bytes);
   for (std::size_t k = 1; k < ranges.size(); ++k) {
-    if (ranges[k - 1].end > ranges[k].begin) return false;
+    const PieceRange& before = ranges[k - 1];
+    if (before.end > ranges[k].begin) return {{before.number, ranges[k].number}};
   }
-  return true;
+  return std::nullopt;
 }
 
 /// Largest number of buckets for each piece of one length.
@@ -182,7 +163,7 @@ Conflict written_twice(const PieceLists& pieces, const PieceSurvey& seen, std::i
   const std::int64_t length = lengths[0];
   if (seen.equal && length != grain && length > 0 && length < bucket_length_most &&
       bytes / length <= buckets_most * std::ssize(lengths)) {
-    return lie_apart(offsets, length, bytes) ? std::nullopt : conflict_of(offsets, lengths);
+    return lie_apart(offsets, length, bytes) ? std::nullopt : conflict_of(offsets, lengths, bytes);
   }
   if (grain > 0 && bytes / grain <= set_bits_most * std::ssize(lengths)) {
     const bool single = seen.equal && lengths[0] == grain;
@@ -196,41 +177,20 @@ Conflict written_twice(const PieceLists& pieces, const PieceSurvey& seen, std::i
       if (!twice) return std::nullopt;
     }
   }
-  if (are_apart(offsets, lengths, bytes)) return std::nullopt;
-  return conflict_of(offsets, lengths);
+  return conflict_of(offsets, lengths, bytes);
 }
 
-/// Whether no byte is both read and written. No byte is written twice.
-bool reads_avoid_writes(const PieceLists& pieces, const PieceBlocks& blocks) {
+/// A piece that is read and one that is written, which have a byte in common: numbers in the lists.
+/// No byte is written twice.
+Conflict read_and_written(const PieceLists& pieces, const PieceBlocks& blocks) {
   const auto reads = by_offset(pieces.source_offsets, pieces.lengths, blocks.source_bytes);
   const auto writes = by_offset(pieces.target_offsets, pieces.lengths, blocks.target_bytes);
   const std::int64_t distance = *blocks.distance;
   std::size_t first = 0;  // the first written piece that may reach into the ones that are read
   for (const PieceRange& read : reads) {
     while (first < writes.size() && writes[first].end + distance <= read.begin) ++first;
-    if (first == writes.size()) return true;
-    if (writes[first].begin + distance < read.end) return false;
-  }
-  return true;
-}
-
-/// A piece that is read and one that is written, which have a byte in common: numbers in the lists.
-/// No byte is written twice.
-Conflict read_and_written(const PieceLists& pieces, std::int64_t distance) {
-  const auto reads = sorted(pieces.source_offsets, pieces.lengths);
-  const auto writes = sorted(pieces.target_offsets, pieces.lengths);
-  std::size_t first = 0;  // the first written piece that may reach into the ones that are read
-  for (const std::size_t read : reads) {
-    const std::int64_t begin = pieces.source_offsets[read];
-    const auto end_of = [&](std::size_t k) {
-      return pieces.target_offsets[writes[k]] + pieces.lengths[writes[k]] + distance;
-    };
-    while (first < writes.size() && end_of(first) <= begin) ++first;
     if (first == writes.size()) return std::nullopt;
-    const std::size_t written = writes[first];
-    if (pieces.target_offsets[written] + distance < begin + pieces.lengths[read]) {
-      return {{read, written}};
-    }
+    if (writes[first].begin + distance < read.end) return {{read.number, writes[first].number}};
   }
   return std::nullopt;
 }
@@ -256,8 +216,8 @@ Result<PieceSurvey> check_pieces(const PieceLists& pieces, const PieceBlocks& bl
   }
   const bool apart = !blocks.distance || *blocks.distance >= blocks.source_bytes ||
                      *blocks.distance <= -blocks.target_bytes;
-  if (apart || reads_avoid_writes(pieces, blocks)) return seen;
-  if (const Conflict both = read_and_written(pieces, *blocks.distance)) {
+  if (apart) return seen;
+  if (const Conflict both = read_and_written(pieces, blocks)) {
     return Error{ErrorCode::invalid_argument,
                  "the source of piece " + std::to_string(both->first) +
                      " overlaps the target of piece " + std::to_string(both->second),

@@ -91,7 +91,8 @@ Result<Event> carry_list(CopyRunner& runner, const ListPlan& plan, const CopyOpt
   if (!plan.plan) return copy_each(runner, plan.runs, options);
   if (plan.plan->bytes == 0) return Event(plan.plan);
   const auto& [source, target] = plan.ends;
-  if (plan.list) return runner.carry(plan.plan, source, target, options, {.runs = &*plan.list});
+  if (plan.run_list)
+    return runner.carry(plan.plan, source, target, options, {.runs = &*plan.run_list});
   return runner.carry(plan.plan, source, target, options, {.indexed = &copy});
 }
 

@@ -23,10 +23,10 @@ Result<ListPath> path_of_list(CopyRunner& runner, const PlanQuery& query);
 
 /// How a list is carried.
 struct ListPlan {
-  std::shared_ptr<const Plan> plan;  ///< of one copy of an indexed nest; null: there are runs
-  CopyPair ends;                     ///< what the list's offsets count from
-  std::vector<CopyPair> runs;        ///< copies of their own
-  std::optional<RunList> list{};     ///< What one launch carries in place of an indexed nest.
+  std::shared_ptr<const Plan> plan;   ///< of one copy of an indexed nest; null: there are runs
+  CopyPair ends;                      ///< what the list's offsets count from
+  std::vector<CopyPair> runs;         ///< copies of their own
+  std::optional<RunList> run_list{};  ///< What one launch carries in place of an indexed nest.
 };
 
 /// Whether a list of so many runs of up to `bytes_most` bytes goes as RunList: one launch that

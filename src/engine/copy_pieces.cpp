@@ -63,7 +63,7 @@ Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Arra
   auto path = path_of_list(runner, *query);
   if (!path) return path.error();
   if (seen->bytes == 0) return ListPlan{std::move(path->plan), std::move(*ends), {}};
-  if (goes_as_run_list(*path, options, pieces.lengths.size(), seen->longest)) {
+  if (goes_as_run_list(*path, options, pieces.lengths.size(), seen->length_bound)) {
     if (const auto runs = run_list_of(*ends, pieces, *seen)) {
       return plan_run_list(*path, std::move(*ends), *runs);
     }

@@ -253,7 +253,7 @@ Result<PreparedCopy> PreparedCopy::of_pairs(CopyRunner& runner, std::vector<Copy
 Result<PreparedCopy> PreparedCopy::of_list(CopyRunner& runner, CopyPair ends, ListPlan planned,
                                            IndexedCopy indexed, const CopyOptions& options,
                                            std::function<Status(const CopyPair&)> check) {
-  CHECK(!planned.list, "a prepared copy keeps its list, and refers to none of the caller's");
+  CHECK(!planned.run_list, "a prepared copy keeps its list, and refers to none of the caller's");
   State state{runner, options};
   state.ends = std::move(ends);
   state.check_lists = std::move(check);

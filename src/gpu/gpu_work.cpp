@@ -15,8 +15,9 @@ constexpr std::size_t pieces_least = 4;
 /// Smallest number of pieces for which a copy of their table to the GPU costs less than the reads
 /// of all blocks over the link.
 constexpr std::int64_t uploaded_pieces_least = 512;
-/// Largest number of equal runs for which the same holds: of more, few warps read one entry each,
-/// which hides behind the copy (16,384 runs of 4 KiB on an H100: 59.5 us, with the copy 61.5).
+/// Largest number of runs of a RunList for which the same holds: of more, few warps read one entry
+/// each, which hides behind the copy (16,384 runs of 4 KiB on an H100: 59.5 us, with the copy
+/// 61.5).
 constexpr std::int64_t uploaded_runs_most = 2048;
 /// Largest piece, in bytes, of a longer run of several moves: cutting gives all pieces as many
 /// threads.
@@ -172,7 +173,7 @@ Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay 
 
 Status GpuWork::prepare(const GpuStream& stream, const Request& request, GpuWay way) {
   if (Status status = plan(request, way, true); !status) return status;
-  return has_table() ? upload(stream) : Status{};
+  return gpu_reads_table() ? upload(stream) : Status{};
 }
 
 bool GpuWork::plan_without_table(const Request& request, GpuWay way) {

@@ -62,7 +62,8 @@ class GpuWork {
 
   bool may_have_table_ = true;  ///< false: to ask for one is an error
   bool over_link_ = false;      ///< whether one side is the host's
-  bool has_table() const {
+  /// Whether kernels look something up in a table that they read in pinned or GPU memory.
+  bool gpu_reads_table() const {
     return reads_lists() || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
   }
   /// often: The plan is launched many times.

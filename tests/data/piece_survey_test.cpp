@@ -83,8 +83,8 @@ TEST(a_survey_tells_what_a_look_at_each_piece_tells) {
     EXPECT(seen.length_grain == grain_of(pieces.lengths, pieces.lengths));
     const auto longest = std::max_element(pieces.lengths.begin(), pieces.lengths.end());
     if (longest == pieces.lengths.end() || *longest == 0) continue;
-    EXPECT(seen.longest >= *longest && seen.longest < 2 * *longest);
-    EXPECT(!equal || seen.longest == *longest);
+    EXPECT(seen.length_bound >= *longest && seen.length_bound < 2 * *longest);
+    EXPECT(!equal || seen.length_bound == *longest);
   }
 }
 

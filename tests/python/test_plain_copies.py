@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -129,3 +130,41 @@ def test_threads_copy_the_same_shapes(engine: ts.Engine) -> None:
     for thread in threads:
         thread.join()
     assert not failed
+
+
+def test_the_event_of_a_list_has_the_plan_of_the_first_pair(engine: ts.Engine) -> None:
+    known: Any = (np.arange(100.0), np.zeros(100))
+    new: Any = (np.ones((2, 1, 3, 2, 2)), np.zeros((2, 1, 3, 2, 2)))  # too many dimensions
+    for _ in range(2):
+        assert engine.copy_all([known, new]).plan.bytes == 800
+        assert engine.copy_all([new, known]).plan.bytes == 192
+
+
+def test_arrays_of_a_list_are_not_resized_while_it_is_carried(engine: ts.Engine) -> None:
+    pairs: list[Any] = [(np.full(6000, 7.0), np.zeros(6000)) for _ in range(200)]
+    for _ in range(2):
+        engine.copy_all(pairs).wait(timeout=10)
+    stop = threading.Event()
+
+    def resize() -> None:
+        while not stop.is_set():
+            for pair in pairs:
+                try:  # NumPy refuses it while others refer to the array
+                    pair[1].resize(1)
+                    pair[1].resize(6000)
+                except ValueError:
+                    pass
+
+    thread = threading.Thread(target=resize)
+    thread.start()
+    try:
+        for _ in range(200):
+            with contextlib.suppress(ts.Error):  # an array has one element for a moment
+                engine.copy_all(pairs).wait(timeout=10)
+    finally:
+        stop.set()
+        thread.join()
+    for _, target in pairs:
+        target.resize(6000, refcheck=False)
+    engine.copy_all(pairs).wait(timeout=10)
+    assert all((target == 7.0).all() for _, target in pairs)

@@ -234,9 +234,9 @@ struct KernelTuning {
   std::int64_t box_bytes = 16384;
   /// Bytes that a block moves without shared memory, if there are enough blocks.
   std::int64_t direct_box_bytes = 32768;
-  /// Blocks that a GPU needs to be busy: of nests with fewer boxes of `box_bytes`, boxes are cut
-  /// down to one access for each thread, or to `short_box_bytes` if they pass through shared
-  /// memory.
+  /// Two blocks for each multiprocessor of a large GPU: of nests with fewer boxes of `box_bytes`
+  /// (or `direct_box_bytes`, if that is less), boxes are cut until there are as many, but at most
+  /// to one access for each thread, or to `short_box_bytes` if they pass through shared memory.
   std::int64_t short_blocks = 264;
   std::int64_t short_box_bytes = 4096;
   /// Most accesses of a list that is one launch, whatever its widths and alignments are: fewer wide

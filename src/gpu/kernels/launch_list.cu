@@ -24,6 +24,7 @@ template <int element_bytes, bool shifted>
 __global__ void __launch_bounds__(kernel_threads)
     held_list_kernel(const __grid_constant__ HeldTable held, const std::byte* source,
                      std::byte* target) {
+  static_assert(sizeof(HeldTable) + 2 * sizeof(void*) <= 4096, "parameters of a launch");
   __shared__ Row rows[box_rows_max];
   const NestTable table = table_in(held);
   const ListedBlock block = find_block(table, blockIdx.x);
@@ -36,13 +37,13 @@ __global__ void __launch_bounds__(kernel_threads)
                 std::byte* target) {
   constexpr std::uint32_t words = sizeof(NestPlan) / sizeof(std::uint32_t);
   static_assert(sizeof(NestPlan) % sizeof(std::uint32_t) == 0);
-  __shared__ alignas(NestPlan) std::uint32_t held[words];
+  __shared__ alignas(NestPlan) std::uint32_t near[words];
   __shared__ Row rows[box_rows_max];
   const ListedBlock block = find_block(table, blockIdx.x);
   const auto* from = reinterpret_cast<const std::uint32_t*>(&table.plans[block.nest.plan]);
-  for (std::uint32_t k = threadIdx.x; k < words; k += kernel_threads) held[k] = from[k];
+  for (std::uint32_t k = threadIdx.x; k < words; k += kernel_threads) near[k] = from[k];
   __syncthreads();
-  const NestPlan& plan = *reinterpret_cast<const NestPlan*>(held);
+  const NestPlan& plan = *reinterpret_cast<const NestPlan*>(near);
   move_listed<element_bytes, shifted>(plan, block, source, target, rows);
 }
 

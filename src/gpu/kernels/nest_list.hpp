@@ -52,7 +52,8 @@ struct NestTable {
 /// Longest table, in bytes, that a launch takes along: its parameters have 4 KiB.
 constexpr std::int64_t held_bytes_max = 3840;
 
-/// A table among the parameters of a launch. The pointers of `table` are not set.
+/// A table among the parameters of a launch. table_in() returns it with pointers to `bytes`; those
+/// of `table` say where its parts lay.
 struct HeldTable {
   NestTable table;
   std::int32_t nests_at = 0;  ///< where these parts begin, in bytes
