@@ -38,8 +38,8 @@ class Relay {
     int flips_max = 1 << 30;
     /// Mean number of bytes after which all connections end; 0: never.
     std::int64_t bytes_between_cuts = 0;
-    /// Number, from 0, of a connection that ends once a megabyte has passed over all connections;
-    /// later ones are closed at once. -1: none.
+    /// Number, from 0, of a connection that ends once a megabyte has passed over all connections,
+    /// and more over this one than a handshake has; later ones are closed at once. -1: none.
     int doomed = -1;
     int sockets_max = 1 << 30;  ///< Number of connections to accept; later ones end at once.
     /// Number, from 0, of a connection that ends where its target's answer would exceed
@@ -137,7 +137,8 @@ class Relay {
       if (joined.number < counted_max) {
         passed_[static_cast<std::size_t>(joined.number)] += length;
       }
-      if (joined.number == options_.doomed && passed_by_all_ > 1'000'000) {
+      if (joined.number == options_.doomed && passed_by_all_ > 1'000'000 &&
+          passed(joined.number) > handshake_most) {
         closed_ = true;
         return false;
       }
@@ -186,6 +187,7 @@ class Relay {
   }
 
   static constexpr int counted_max = 32;
+  static constexpr std::int64_t handshake_most = 4096;
 
   Options options_;
   Random random_;
