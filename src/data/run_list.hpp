@@ -21,9 +21,9 @@ struct RunSide {
 struct RunList {
   RunSide source;
   RunSide target;
-  std::int64_t bytes = 0;                 ///< of all runs
-  std::span<const std::int64_t> lengths;  ///< of each; empty: all are as long
-  int length_shift = 0;                   ///< the lengths are multiples of 1 << length_shift
+  std::int64_t bytes = 0;                   ///< of all runs
+  std::span<const std::int64_t> lengths{};  ///< of each; empty: all are as long
+  int length_shift = 0;                     ///< the lengths are multiples of 1 << length_shift
 
   std::int64_t count() const { return static_cast<std::int64_t>(source.places.size()); }
   /// Bytes of each run, if all are as long.
