@@ -271,27 +271,23 @@ def report(bench: Bench, outcomes: list[Outcome]) -> None:
             "compared_with_pytorch": len(compared),
             "slower_than_pytorch": slower,
         }
-        columns = emit_quantiles(
-            bench,
-            kind,
-            [one.over_piece for one in some],
-            conditions,
-            count=total,
-            seconds=sum(one.seconds for one in some),
-            baseline="one piece",
-        )
-        table.append(f"{kind:34} {len(some):6} {columns}  {slower} of {len(compared)}")
-        columns = emit_quantiles(
-            bench,
-            kind,
-            [one.prepared for one in some],
-            conditions,
-            count=total,
-            seconds=sum(one.prepared_s for one in some),
-            baseline="one piece",
-            variant="tranship, prepared",
-        )
-        table.append(f"{kind + ', prepared':34} {len(some):6} {columns}")
+        speeds = {
+            "": [(one.over_piece, one.seconds) for one in some],
+            ", prepared": [(one.prepared, one.prepared_s) for one in some],
+        }
+        for how, found in speeds.items():
+            columns = emit_quantiles(
+                bench,
+                kind,
+                [fraction for fraction, _ in found],
+                conditions,
+                count=total,
+                seconds=sum(seconds for _, seconds in found),
+                baseline="one piece",
+                variant=f"tranship{how}",
+            )
+            beside = "" if how else f"  {slower} of {len(compared)}"
+            table.append(f"{kind + how:34} {len(some):6} {columns}{beside}")
     table.append("not prepared, prepared, over PyTorch, case")
     for one in sorted(outcomes, key=lambda one: one.over_piece):
         beside = "  none" if one.over_torch is None else f"{one.over_torch:6.2f}"

@@ -88,6 +88,17 @@ PlainCopy find(const Engine& engine, nb::handle source, nb::handle target) {
           reinterpret_cast<std::byte*>(to->data)};
 }
 
+/// Carries a short copy between NumPy arrays on this thread, and remembers it.
+std::optional<Event> copy_short(Engine& engine, nb::handle source, nb::handle target) {
+  if (plain_numpy(source) == nullptr || plain_numpy(target) == nullptr) return {};
+  const CopyPair ends{array_of(source, false, Hold::nothing),
+                      array_of(target, true, Hold::nothing)};
+  if (ends.source.view.bytes() > small_bytes) return {};
+  auto event = engine.copy_now(ends.source, ends.target, {});
+  if (event) remember_copy(engine, source, target, ends, event->plan());
+  return event;
+}
+
 /// Most bytes of a list of short copies that are carried with the interpreter's lock held; a tenth
 /// of a millisecond.
 constexpr std::int64_t short_list_bytes = 1 << 20;
@@ -158,21 +169,6 @@ std::optional<Event> copy_known(const Engine& engine, nb::handle source, nb::han
       known.plan != nullptr && engine.copy_again(**known.plan, known.source, known.target);
   return carried ? std::optional(Event(*known.plan)) : std::nullopt;
 }
-
-namespace {
-
-/// Carries a short copy between NumPy arrays on this thread, and remembers it.
-std::optional<Event> copy_short(Engine& engine, nb::handle source, nb::handle target) {
-  if (plain_numpy(source) == nullptr || plain_numpy(target) == nullptr) return {};
-  const CopyPair ends{array_of(source, false, Hold::nothing),
-                      array_of(target, true, Hold::nothing)};
-  if (ends.source.view.bytes() > small_bytes) return {};
-  auto event = engine.copy_now(ends.source, ends.target, {});
-  if (event) remember_copy(engine, source, target, ends, event->plan());
-  return event;
-}
-
-}  // namespace
 
 std::optional<Event> copy_short_list(Engine& engine, nb::handle given) {
   if (PyList_CheckExact(given.ptr()) == 0 && PyTuple_CheckExact(given.ptr()) == 0) return {};

@@ -40,8 +40,8 @@ class KnownWorks {
     std::shared_ptr<const Plan> plan;  ///< kept, so that its address is not another plan's
   };
   struct ListEntry : Entry {
-    std::vector<std::int64_t>
-        numbers;  ///< that say what the nests are, and how the addresses are aligned
+    /// Say what the nests are, and how the addresses are aligned.
+    std::vector<std::int64_t> numbers;
     std::shared_ptr<GpuFlight> ready;  ///< Until it is done, the work is not on the GPU.
     bool refused = false;              ///< the driver could not prepare it
 
