@@ -10,7 +10,7 @@ import functools
 import importlib
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -129,10 +129,11 @@ def compare(
     expected: Callable[[Bytes], Bytes] = lambda data: data,
     views: Callable[[Any, Any], tuple[Any, Any]] = lambda source, target: (source, target),
     times: int = 1,
+    others: Sequence[Variant] = (),
 ) -> None:
-    """Measures one case: the engine beside a bare copy of as many bytes.
+    """Measures one case: the engine beside a bare copy of as many bytes, and other variants.
 
-    Short copies are repeated `times` in a row: an idle GPU takes some 100 us to wake.
+    Short copies are repeated `times` in a row.
     """
     wanted = []
     for k, (source, _) in enumerate(sides):
@@ -163,11 +164,13 @@ def compare(
                 {"path": path, "copies": len(pairs)},
             ),
             Variant("cudaMemcpyAsync", limit, lambda: True, lambda: None, {}),
+            *others,
         ],
         count,
         repetitions=bench.pick(7, 1),
         baseline="cudaMemcpyAsync",
         cold=False,
+        awake=True,
     )
 
 
@@ -316,9 +319,13 @@ def lanes(bench: Bench) -> None:
             case = f"{way} over {links} links"
             one_link = raw_copy(source.array, target.array, 0)
             limit = functools.partial(raw, engine, [one_link])
-            compare(bench, case, engine, [(source, target)], limit)
-            seconds = [raw(engine, all_links) for _ in range(bench.pick(7, 1))]
-            bench.emit(case, "cudaMemcpyAsync on all links", share * links, seconds)
+            over_all = Variant(
+                "cudaMemcpyAsync on all links",
+                functools.partial(raw, engine, all_links),
+                lambda: True,
+                lambda: None,
+            )
+            compare(bench, case, engine, [(source, target)], limit, others=[over_all])
 
 
 def images(bench: Bench) -> None:

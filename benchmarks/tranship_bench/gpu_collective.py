@@ -1,7 +1,8 @@
 """Boxes of GPUs to all other GPUs of one process by `copy_all`, plain and transposed.
 
-Beside the driver's bare copies of as many bytes, all submitted at once, each in a stream of its
-source or of its target, and PyTorch's copies.
+Beside the driver's bare copies of as many bytes, all submitted at once, and PyTorch's copies. The
+driver's are each in a stream of its source, the targets one after another or in turns, or in a
+stream of its target.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Arrays:
         for source, content in zip(self.sources, self.contents, strict=True):
             source.write(content)
         self.nbytes = len(moves) * self.rows * side * 4
+        self.wanted = self.expected()
 
     def target_shape(self, blocks: int, side: int) -> tuple[int, int]:
         """Returns the extents of the array of so many received blocks."""
@@ -84,10 +86,16 @@ class Arrays:
             [target.array if target else None for target in self.targets],
         )
 
-    def bare(self, by_source: bool) -> list[Copy]:
-        """Returns the driver's copies of as many bytes, each in a stream of one of its two GPUs."""
+    def bare(self, by_source: bool, in_turns: bool) -> list[Copy]:
+        """Returns the driver's copies of as many bytes, each in a stream of one of its two GPUs.
+
+        In turns, the first targets of all sources are different GPUs, and so the second ones.
+        """
+        gpus = len(self.sources)
         copies = []
-        for one, block, to, place in self.moves:
+        for one, block, to, place in sorted(
+            self.moves, key=lambda move: (move[2] - move[0]) % gpus if in_turns else 0
+        ):
             target = self.targets[to]
             assert target is not None
             count = self.nbytes // len(self.moves)
@@ -102,8 +110,8 @@ class Arrays:
             if target:
                 target.spoil()
 
-    def right(self) -> bool:
-        """Compares all targets with what the sources sent, byte by byte."""
+    def expected(self) -> list[Bytes]:
+        """Returns what all targets must hold, made by NumPy."""
         sources = [
             content.view(np.float32).reshape(len(content) // 4 // self.side, self.side)
             for content in self.contents
@@ -113,21 +121,19 @@ class Arrays:
         ]
         for box, into in self.pairs(sources, wanted):
             into[...] = box
+        return [array.reshape(-1).view(np.uint8) for array in wanted]
+
+    def right(self) -> bool:
+        """Compares all targets with what the sources sent, byte by byte."""
         return all(
-            target is None or same(target.read(), self.bytes_of(array))
-            for target, array in zip(self.targets, wanted, strict=True)
+            target is None or same(target.read(), data)
+            for target, data in zip(self.targets, self.wanted, strict=True)
         )
 
     @property
     def side(self) -> int:
         """Rows of a matrix."""
         return self.rows * len(self.sources)
-
-    @staticmethod
-    def bytes_of(array: Any) -> Bytes:
-        """Returns an array's bytes."""
-        data: Bytes = array.reshape(-1).view(np.uint8)
-        return data
 
 
 def timed(work: Callable[[], Any], wait: Callable[[list[Any]], None]) -> Callable[[], float]:
@@ -171,8 +177,8 @@ def measure(bench: Bench, engine: Engine, case: str, arrays: Arrays, torch: Any)
         for event in events:
             event.wait(timeout=60)
 
-    def bare(by_source: bool) -> Callable[[], float]:
-        copies = arrays.bare(by_source) * TIMES
+    def bare(by_source: bool, in_turns: bool = False) -> Callable[[], float]:
+        copies = arrays.bare(by_source, in_turns) * TIMES
         return lambda: raw(engine, copies)
 
     check, clear = arrays.right, arrays.spoil
@@ -180,6 +186,7 @@ def measure(bench: Bench, engine: Engine, case: str, arrays: Arrays, torch: Any)
     variants = [
         Variant("tranship", timed(lambda: engine.copy_all(pairs), wait), check, clear, conditions),
         Variant("cudaMemcpyAsync", bare(True), lambda: True, lambda: None, {}),
+        Variant("cudaMemcpyAsync in turns", bare(True, True), lambda: True, lambda: None, {}),
         Variant("cudaMemcpyAsync of the targets", bare(False), lambda: True, lambda: None, {}),
     ]
     if torch is not None:
@@ -189,8 +196,9 @@ def measure(bench: Bench, engine: Engine, case: str, arrays: Arrays, torch: Any)
         variants,
         arrays.nbytes * TIMES,
         repetitions=bench.pick(7, 1),
-        baseline="cudaMemcpyAsync",
+        baseline="cudaMemcpyAsync in turns",
         cold=False,
+        awake=True,
     )
 
 

@@ -189,6 +189,7 @@ def measure(
         repetitions=bench.pick(5, 1),
         baseline="sectors",
         cold=False,
+        awake=True,
     )
     return medians["tranship"] / medians["sectors"]
 

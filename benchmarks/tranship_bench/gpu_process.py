@@ -53,6 +53,7 @@ class Ways:
             repetitions=self.bench.pick(7, 1),
             baseline=bare,
             cold=False,
+            awake=True,
         )
 
     def put(self, case: str, kind: str, memory: str, transposed: bool = False) -> None:

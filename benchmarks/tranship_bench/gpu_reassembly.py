@@ -97,4 +97,5 @@ def reassemble(bench: Bench, engine: Engine, name: str, dtype: Any, boxes: list[
         repetitions=bench.pick(7, 1),
         baseline=DRIVER,
         cold=False,
+        awake=True,
     )

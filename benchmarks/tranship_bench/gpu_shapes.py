@@ -225,6 +225,7 @@ def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Ou
         repetitions=bench.pick(5, 1),
         baseline="cudaMemcpyAsync",
         cold=False,
+        awake=True,
     )
     seconds = medians["tranship"]
     over_torch = medians["PyTorch"] / seconds if tensors is not None else None

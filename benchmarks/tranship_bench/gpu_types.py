@@ -188,6 +188,7 @@ def measure(bench: Bench, case: str, message: Message, others: Mapping[str, Any]
             repetitions=bench.pick(5, 1),
             baseline="cudaMemcpyAsync",
             cold=False,
+            awake=True,
         )
         over.append(medians["tranship"] / medians["sectors"])
     return over
@@ -389,6 +390,7 @@ def at_once(bench: Bench, room: Room) -> None:
         repetitions=bench.pick(9, 1),
         baseline="one after another",
         cold=False,
+        awake=True,
     )
 
 

@@ -176,6 +176,7 @@ def inside(bench: Bench, engine: Engine, here: Side, pieces: Scattered) -> None:
         repetitions=bench.pick(7, 1),
         baseline="one piece",
         cold=False,
+        awake=True,
     )
 
 
@@ -199,5 +200,6 @@ def outside(bench: Bench, ways: Ways, here: Side, kind: str, pieces: Scattered) 
         repetitions=bench.pick(7, 1),
         baseline="one piece",
         cold=False,
+        awake=True,
     )
     other.ask("withdraw", name="pieces")

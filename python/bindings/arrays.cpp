@@ -545,12 +545,25 @@ Array array_of(nb::handle object, bool writable, Hold held) {
   return nb::cast<Array>(converted);
 }
 
+namespace {
+
 CopyPair pair_of(nb::handle pair, Hold held) {
   if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
     raise({ErrorCode::invalid_argument, "a copy of the list is not a pair",
            "give pairs (source, target)"});
   }
   return {array_of(nb::object(pair[0]), false, held), array_of(nb::object(pair[1]), true, held)};
+}
+
+}  // namespace
+
+std::vector<CopyPair> pairs_of(const Pairs& given, Hold held) {
+  std::vector<CopyPair> pairs;
+  if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given)) {
+    pairs.reserve(nb::len(given));
+  }
+  for (nb::handle one : given) pairs.push_back(pair_of(one, held));
+  return pairs;
 }
 
 void bind_arrays(nb::module_& module) {

@@ -89,8 +89,8 @@ Array array_of(nb::handle object, bool writable, Hold held = Hold::object);
 /// An iterable of tuples (source, target).
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
-/// Returns the two arrays of a tuple (source, target).
-CopyPair pair_of(nb::handle pair, Hold held = Hold::object);
+/// Returns the two arrays of each tuple (source, target).
+std::vector<CopyPair> pairs_of(const Pairs& given, Hold held = Hold::object);
 
 /// Fields, as names, types, sizes in bytes and offsets in bytes.
 using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;

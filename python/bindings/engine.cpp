@@ -202,8 +202,7 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
   if (after.is_none() && stream.is_none()) {
     if (auto event = copy_short_list(*engine, given)) return {std::move(*event), engine};
   }
-  std::vector<CopyPair> pairs;
-  for (nb::handle one : given) pairs.push_back(pair_of(one));
+  std::vector<CopyPair> pairs = pairs_of(given);
   CopyOptions options;
   options.priority = priority;
   Before before = before_of(after, stream);

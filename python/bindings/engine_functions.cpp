@@ -47,11 +47,7 @@ void close_engine(void* engine) { delete static_cast<OpenedEngine*>(engine); }
 Engine& engine_in(void* engine) { return **static_cast<OpenedEngine*>(engine); }
 
 void* open_pairs(PyObject* pairs) {
-  return opened([&] {
-    auto opened_pairs = std::make_unique<OpenedPairs>();
-    for (nb::handle pair : nb::handle(pairs)) opened_pairs->push_back(pair_of(pair));
-    return opened_pairs.release();
-  });
+  return opened([&] { return new OpenedPairs(pairs_of(nb::borrow<Pairs>(pairs))); });
 }
 
 void close_pairs(void* pairs) { delete static_cast<OpenedPairs*>(pairs); }

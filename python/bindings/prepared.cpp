@@ -66,8 +66,7 @@ BoundPrepared prepare(const std::shared_ptr<Engine>& engine, nb::handle source, 
 }
 
 BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority) {
-  std::vector<CopyPair> pairs;
-  for (nb::handle one : given) pairs.push_back(pair_of(one, Hold::memory));
+  const std::vector<CopyPair> pairs = pairs_of(given, Hold::memory);
   CopyOptions options;
   options.priority = priority;
   return prepared(engine, pairs, {}, [&] { return engine->prepare_all(pairs, options); });

@@ -7,6 +7,7 @@
 
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
+#include "engine/copy_order.hpp"
 #include "engine/spare_copy.hpp"
 
 namespace tranship {
@@ -192,8 +193,10 @@ Result<Event> copy_each(CopyRunner& runner, std::span<const CopyPair> pairs,
                         const CopyOptions& given) {
   CopyOptions options = given;
   options.among_others = pairs.size() > 1;
+  const auto order = starting_order(pairs);
   return start_each(pairs.size(), [&](std::size_t k) {
-    return runner.copy(pairs[k].source, pairs[k].target, options);
+    const auto& [source, target] = pairs[order[k]];
+    return runner.copy(source, target, options);
   });
 }
 

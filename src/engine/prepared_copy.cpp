@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "engine/checks.hpp"
 #include "engine/copy_all.hpp"
+#include "engine/copy_order.hpp"
 #include "engine/copy_pages.hpp"
 #include "engine/copy_pieces.hpp"
 
@@ -130,8 +131,8 @@ Result<std::vector<Part>> parts_of(CopyRunner& runner, std::vector<CopyPair> pai
                                    const CopyOptions& options) {
   std::vector<Part> parts;
   parts.reserve(pairs.size());
-  for (CopyPair& pair : pairs) {
-    auto part = part_of(runner, std::move(pair), options);
+  for (const std::size_t k : starting_order(pairs)) {
+    auto part = part_of(runner, std::move(pairs[k]), options);
     if (!part) return part.error();
     parts.push_back(std::move(*part));
   }
