@@ -517,9 +517,8 @@ LaneChoice choose_lanes(const Graph& graph, const Task& task, Costs& costs, cons
     consider(cut);
   }
   if (!choice) return alone;
-  // One thread wakes the workers of all lanes, one after another.
-  const double woken_s = static_cast<double>(choice->lanes.size() - 1) * profile.handoff_s;
-  const double gain_s = whole.seconds - (choice->seconds + woken_s);
+  // The lanes' workers wake at the same time.
+  const double gain_s = whole.seconds - (choice->seconds + profile.handoff_s);
   return gain_s > lanes_gain_least * whole.seconds ? *choice : alone;
 }
 
