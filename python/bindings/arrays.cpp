@@ -557,13 +557,14 @@ CopyPair pair_of(nb::handle pair, Hold held) {
 
 }  // namespace
 
-std::vector<CopyPair> pairs_of(const Pairs& given, Hold held) {
-  std::vector<CopyPair> pairs;
+Scratch<CopyPair> pairs_of(const Pairs& given, Hold held) {
+  Scratch<CopyPair> found;
+  std::vector<CopyPair>& pairs = found.items();
   if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given)) {
     pairs.reserve(nb::len(given));
   }
   for (nb::handle one : given) pairs.push_back(pair_of(one, held));
-  return pairs;
+  return found;
 }
 
 void bind_arrays(nb::module_& module) {

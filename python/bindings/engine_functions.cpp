@@ -47,7 +47,8 @@ void close_engine(void* engine) { delete static_cast<OpenedEngine*>(engine); }
 Engine& engine_in(void* engine) { return **static_cast<OpenedEngine*>(engine); }
 
 void* open_pairs(PyObject* pairs) {
-  return opened([&] { return new OpenedPairs(pairs_of(nb::borrow<Pairs>(pairs))); });
+  return opened(
+      [&] { return new OpenedPairs(std::move(pairs_of(nb::borrow<Pairs>(pairs)).items())); });
 }
 
 void close_pairs(void* pairs) { delete static_cast<OpenedPairs*>(pairs); }

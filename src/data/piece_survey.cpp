@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/scratch.hpp"
+
 namespace tranship {
 namespace {
 
@@ -91,8 +93,9 @@ PieceSurvey survey(const PieceLists& pieces, std::int64_t source_bytes, std::int
 }
 
 bool all_differ(std::span<const std::int64_t> places, std::int64_t most, int shift) {
-  std::vector<std::uint8_t> marks(static_cast<std::size_t>((most >> shift) + 1));
-  std::uint8_t* const mark = marks.data();
+  Scratch<std::uint8_t> marks;
+  marks.items().assign(static_cast<std::size_t>((most >> shift) + 1), 0);
+  std::uint8_t* const mark = marks.items().data();
   std::uint8_t met = 0;
   for (const std::int64_t place : places) {
     const auto k = static_cast<std::size_t>(place >> shift);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/scratch.hpp"
+
 namespace tranship {
 namespace {
 
@@ -43,8 +45,9 @@ Error outside(const PieceLists& pieces, const PieceBlocks& blocks) {
 class ByteSet {
  public:
   ByteSet(std::int64_t bytes, std::int64_t grain)
-      : shift_(std::countr_zero(static_cast<std::uint64_t>(grain))),
-        words_(word_of(bytes >> shift_) + 1) {}
+      : shift_(std::countr_zero(static_cast<std::uint64_t>(grain))) {
+    words_.items().assign(word_of(bytes >> shift_) + 1, 0);
+  }
 
   /// Adds a range. Returns whether a byte of it was in the set.
   bool add(std::int64_t offset, std::int64_t length) {
@@ -54,7 +57,7 @@ class ByteSet {
       const std::int64_t in_word = bit & 63;
       const std::int64_t count = std::min<std::int64_t>(64 - in_word, end - bit);
       const std::uint64_t mask = (~std::uint64_t{0} >> (64 - count)) << in_word;
-      std::uint64_t& word = words_[word_of(bit)];
+      std::uint64_t& word = words_.items()[word_of(bit)];
       met |= word & mask;
       word |= mask;
       bit += count;
@@ -66,7 +69,7 @@ class ByteSet {
   static std::size_t word_of(std::int64_t bit) { return static_cast<std::size_t>(bit >> 6); }
 
   int shift_;
-  std::vector<std::uint64_t> words_;
+  Scratch<std::uint64_t> words_;
 };
 
 /// Two pieces that have a byte in common, the one that begins first named first.
@@ -83,11 +86,13 @@ struct PieceRange {
 
 /// Returns the pieces that have bytes in ascending order of their offsets, which are at most
 /// `bytes`: first by buckets, of which there are about twice as many as pieces.
-std::vector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes) {
+Scratch<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes) {
   const auto buckets_wanted = 2 * std::ssize(lengths);
   int shift = 0;
   while ((bytes >> shift) > buckets_wanted) ++shift;
-  std::vector<std::uint32_t> ends(static_cast<std::size_t>(bytes >> shift) + 2, 0);
+  Scratch<std::uint32_t> counts;
+  std::vector<std::uint32_t>& ends = counts.items();
+  ends.assign(static_cast<std::size_t>(bytes >> shift) + 2, 0);
   const auto bucket = [&](std::size_t k) { return static_cast<std::size_t>(offsets[k] >> shift); };
   for (std::size_t k = 0; k < lengths.size(); ++k) ends[bucket(k) + 1] += lengths[k] > 0 ? 1 : 0;
   std::uint32_t fullest = 0;
@@ -95,7 +100,9 @@ std::vector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes
     fullest = std::max(fullest, ends[k]);
     ends[k] += ends[k - 1];
   }
-  std::vector<PieceRange> ranges(ends.back());
+  Scratch<PieceRange> found;
+  std::vector<PieceRange>& ranges = found.items();
+  ranges.resize(ends.back());
   for (std::size_t k = 0; k < lengths.size(); ++k) {
     if (lengths[k] > 0) ranges[ends[bucket(k)]++] = {offsets[k], offsets[k] + lengths[k], k};
   }
@@ -103,7 +110,7 @@ std::vector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes
   const auto before = [](const PieceRange& a, const PieceRange& b) { return a.begin < b.begin; };
   if (fullest > few) {
     std::sort(ranges.begin(), ranges.end(), before);
-    return ranges;
+    return found;
   }
   for (std::size_t k = 1; k < ranges.size(); ++k) {  // moves within a bucket alone
     const PieceRange range = ranges[k];
@@ -111,11 +118,12 @@ std::vector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes
     for (; at > 0 && before(range, ranges[at - 1]); --at) ranges[at] = ranges[at - 1];
     ranges[at] = range;
   }
-  return ranges;
+  return found;
 }
 
 Conflict conflict_of(List offsets, List lengths, std::int64_t bytes) {
-  const std::vector<PieceRange> ranges = by_offset(offsets, lengths, bytes);
+  const Scratch<PieceRange> sorted = by_offset(offsets, lengths, bytes);
+  const std::vector<PieceRange>& ranges = sorted.items();
   for (std::size_t k = 1; k < ranges.size(); ++k) {
     const PieceRange& before = ranges[k - 1];
     if (before.end > ranges[k].begin) return {{before.number, ranges[k].number}};
@@ -132,11 +140,12 @@ constexpr std::int64_t bucket_length_most = std::int64_t{1} << 29;
 /// at most the length and more than half of it: two pieces that begin in one bucket overlap, and
 /// others do only if they begin in the next two.
 bool lie_apart(List offsets, std::int64_t length, std::int64_t bytes) {
-  const int shift = std::bit_width(static_cast<std::uint64_t>(length)) - 1;
+  const int shift = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(length))) - 1;
   const auto bucket_bytes = static_cast<std::int32_t>(std::int64_t{1} << shift);
   const auto count = static_cast<std::size_t>(bytes >> shift) + 1;
-  std::vector<std::int32_t> begins(count + 2, 0);  // 1 is the bucket's first byte; 0: none begins
-  std::int32_t* const begin = begins.data();
+  Scratch<std::int32_t> begins;
+  begins.items().assign(count + 2, 0);  // 1 is the bucket's first byte; 0: none begins
+  std::int32_t* const begin = begins.items().data();
   std::int32_t met = 0;
   for (const std::int64_t offset : offsets) {
     std::int32_t& of_bucket = begin[static_cast<std::size_t>(offset >> shift)];
@@ -183,14 +192,16 @@ Conflict written_twice(const PieceLists& pieces, const PieceSurvey& seen, std::i
 /// A piece that is read and one that is written, which have a byte in common: numbers in the lists.
 /// No byte is written twice.
 Conflict read_and_written(const PieceLists& pieces, const PieceBlocks& blocks) {
-  const auto reads = by_offset(pieces.source_offsets, pieces.lengths, blocks.source_bytes);
-  const auto writes = by_offset(pieces.target_offsets, pieces.lengths, blocks.target_bytes);
+  const auto read = by_offset(pieces.source_offsets, pieces.lengths, blocks.source_bytes);
+  const auto written = by_offset(pieces.target_offsets, pieces.lengths, blocks.target_bytes);
+  const std::vector<PieceRange>& reads = read.items();
+  const std::vector<PieceRange>& writes = written.items();
   const std::int64_t distance = *blocks.distance;
   std::size_t first = 0;  // the first written piece that may reach into the ones that are read
-  for (const PieceRange& read : reads) {
-    while (first < writes.size() && writes[first].end + distance <= read.begin) ++first;
+  for (const PieceRange& one : reads) {
+    while (first < writes.size() && writes[first].end + distance <= one.begin) ++first;
     if (first == writes.size()) return std::nullopt;
-    if (writes[first].begin + distance < read.end) return {{read.number, writes[first].number}};
+    if (writes[first].begin + distance < one.end) return {{one.number, writes[first].number}};
   }
   return std::nullopt;
 }
