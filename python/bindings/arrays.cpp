@@ -557,8 +557,8 @@ CopyPair pair_of(nb::handle pair, Hold held) {
 
 }  // namespace
 
-Scratch<CopyPair> pairs_of(const Pairs& given, Hold held) {
-  Scratch<CopyPair> found;
+LentVector<CopyPair> pairs_of(const Pairs& given, Hold held) {
+  LentVector<CopyPair> found;
   std::vector<CopyPair>& pairs = found.items();
   if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given)) {
     pairs.reserve(nb::len(given));

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/scratch.hpp"
+#include "base/lent_vector.hpp"
 #include "engine/array.hpp"
 #include "engine/engine.hpp"
 #include "interpreter.hpp"
@@ -91,7 +91,7 @@ Array array_of(nb::handle object, bool writable, Hold held = Hold::object);
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
 /// Returns the two arrays of each tuple (source, target).
-Scratch<CopyPair> pairs_of(const Pairs& given, Hold held = Hold::object);
+LentVector<CopyPair> pairs_of(const Pairs& given, Hold held = Hold::object);
 
 /// Fields, as names, types, sizes in bytes and offsets in bytes.
 using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;

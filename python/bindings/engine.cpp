@@ -202,7 +202,7 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
   if (after.is_none() && stream.is_none()) {
     if (auto event = copy_short_list(*engine, given)) return {std::move(*event), engine};
   }
-  Scratch<CopyPair> read = pairs_of(given);
+  LentVector<CopyPair> read = pairs_of(given);
   std::vector<CopyPair>& pairs = read.items();
   CopyOptions options;
   options.priority = priority;

@@ -66,7 +66,7 @@ BoundPrepared prepare(const std::shared_ptr<Engine>& engine, nb::handle source, 
 }
 
 BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority) {
-  const Scratch<CopyPair> read = pairs_of(given, Hold::memory);
+  const LentVector<CopyPair> read = pairs_of(given, Hold::memory);
   const std::vector<CopyPair>& pairs = read.items();
   CopyOptions options;
   options.priority = priority;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/scratch.hpp"
+#include "base/lent_vector.hpp"
 
 namespace tranship {
 namespace {
@@ -93,7 +93,7 @@ PieceSurvey survey(const PieceLists& pieces, std::int64_t source_bytes, std::int
 }
 
 bool all_differ(std::span<const std::int64_t> places, std::int64_t most, int shift) {
-  Scratch<std::uint8_t> marks;
+  LentVector<std::uint8_t> marks;
   marks.items().assign(static_cast<std::size_t>((most >> shift) + 1), 0);
   std::uint8_t* const mark = marks.items().data();
   std::uint8_t met = 0;

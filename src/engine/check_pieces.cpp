@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/scratch.hpp"
+#include "base/lent_vector.hpp"
 
 namespace tranship {
 namespace {
@@ -69,7 +69,7 @@ class ByteSet {
   static std::size_t word_of(std::int64_t bit) { return static_cast<std::size_t>(bit >> 6); }
 
   int shift_;
-  Scratch<std::uint64_t> words_;
+  LentVector<std::uint64_t> words_;
 };
 
 /// Two pieces that have a byte in common, the one that begins first named first.
@@ -86,11 +86,11 @@ struct PieceRange {
 
 /// Returns the pieces that have bytes in ascending order of their offsets, which are at most
 /// `bytes`: first by buckets, of which there are about twice as many as pieces.
-Scratch<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes) {
+LentVector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes) {
   const auto buckets_wanted = 2 * std::ssize(lengths);
   int shift = 0;
   while ((bytes >> shift) > buckets_wanted) ++shift;
-  Scratch<std::uint32_t> counts;
+  LentVector<std::uint32_t> counts;
   std::vector<std::uint32_t>& ends = counts.items();
   ends.assign(static_cast<std::size_t>(bytes >> shift) + 2, 0);
   const auto bucket = [&](std::size_t k) { return static_cast<std::size_t>(offsets[k] >> shift); };
@@ -100,7 +100,7 @@ Scratch<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes) {
     fullest = std::max(fullest, ends[k]);
     ends[k] += ends[k - 1];
   }
-  Scratch<PieceRange> found;
+  LentVector<PieceRange> found;
   std::vector<PieceRange>& ranges = found.items();
   ranges.resize(ends.back());
   for (std::size_t k = 0; k < lengths.size(); ++k) {
@@ -122,7 +122,7 @@ Scratch<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes) {
 }
 
 Conflict conflict_of(List offsets, List lengths, std::int64_t bytes) {
-  const Scratch<PieceRange> sorted = by_offset(offsets, lengths, bytes);
+  const LentVector<PieceRange> sorted = by_offset(offsets, lengths, bytes);
   const std::vector<PieceRange>& ranges = sorted.items();
   for (std::size_t k = 1; k < ranges.size(); ++k) {
     const PieceRange& before = ranges[k - 1];
@@ -143,7 +143,7 @@ bool lie_apart(List offsets, std::int64_t length, std::int64_t bytes) {
   const int shift = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(length))) - 1;
   const auto bucket_bytes = static_cast<std::int32_t>(std::int64_t{1} << shift);
   const auto count = static_cast<std::size_t>(bytes >> shift) + 1;
-  Scratch<std::int32_t> begins;
+  LentVector<std::int32_t> begins;
   begins.items().assign(count + 2, 0);  // 1 is the bucket's first byte; 0: none begins
   std::int32_t* const begin = begins.items().data();
   std::int32_t met = 0;

@@ -128,9 +128,9 @@ def measured() -> dict[str, list[float]]:
             case = f"{result['bench']}, {result['case']}"
             if result["bench"] == "gpu-file":
                 case += f", {result['variant']}"
-            elif result["variant"] != "tranship":
-                continue
-            elif result["bench"] == "gpu-collective" and name != FILES[-1]:
+            elif result["variant"] != "tranship" or (
+                result["bench"] == "gpu-collective" and name != FILES[-1]
+            ):
                 continue
             times.setdefault(case, []).append(result["median_s"])
     return times

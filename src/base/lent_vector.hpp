@@ -12,12 +12,12 @@ namespace tranship {
 /// are fresh from the system cost several times what a pass over them does. A second one at the
 /// same time gets memory of its own.
 template <typename T>
-class Scratch {
+class LentVector {
  public:
-  Scratch() : items_(std::move(kept())) {}
-  Scratch(Scratch&&) noexcept = default;
-  Scratch& operator=(Scratch&&) = delete;
-  ~Scratch() {
+  LentVector() : items_(std::move(kept())) {}
+  LentVector(LentVector&&) noexcept = default;
+  LentVector& operator=(LentVector&&) = delete;
+  ~LentVector() {
     if constexpr (!std::is_trivially_destructible_v<T>) items_.clear();
     const std::size_t capacity = items_.capacity();
     if (capacity > kept().capacity() && capacity <= kept_bytes_most / sizeof(T)) {
