@@ -557,14 +557,11 @@ CopyPair pair_of(nb::handle pair, Hold held) {
 
 }  // namespace
 
-LentVector<CopyPair> pairs_of(const Pairs& given, Hold held) {
-  LentVector<CopyPair> found;
-  std::vector<CopyPair>& pairs = found.items();
-  if (nb::isinstance<nb::list>(given) || nb::isinstance<nb::tuple>(given)) {
+void add_pairs(const Pairs& given, Hold held, std::vector<CopyPair>& pairs) {
+  if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
     pairs.reserve(nb::len(given));
   }
   for (nb::handle one : given) pairs.push_back(pair_of(one, held));
-  return found;
 }
 
 void bind_arrays(nb::module_& module) {

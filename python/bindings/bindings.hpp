@@ -90,8 +90,8 @@ Array array_of(nb::handle object, bool writable, Hold held = Hold::object);
 /// An iterable of tuples (source, target).
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
-/// Returns the two arrays of each tuple (source, target).
-LentVector<CopyPair> pairs_of(const Pairs& given, Hold held = Hold::object);
+/// Adds the two arrays of each tuple (source, target).
+void add_pairs(const Pairs& given, Hold held, std::vector<CopyPair>& pairs);
 
 /// Fields, as names, types, sizes in bytes and offsets in bytes.
 using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
@@ -129,8 +129,8 @@ struct Streams {
 /// nothing if there are none. The source becomes the owner of a stream that is made for this.
 /// The caller does not hold the interpreter's lock.
 /// @error the driver's errors; invalid_argument for streams without a GPU
-Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams& given,
-                                             Array& source, Array& target);
+Result<std::optional<CallerStream>> joined(const Engine& engine, const Streams& given,
+                                           Array& source, Array& target);
 
 void prepare_arrays();
 void bind_arrays(nb::module_& module);

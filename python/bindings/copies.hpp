@@ -78,6 +78,14 @@ BoundEvent start_unlocked(const std::shared_ptr<Engine>& engine, const Start& st
   return {unwrap(run([&]() -> Result<Event> { return start(); })), engine};
 }
 
+/// Lets a copy, or a start of one, run behind a stream, if there is one.
+template <typename Options>
+void take_stream(const std::optional<CallerStream>& stream, Options& options) {
+  if (!stream) return;
+  options.stream = stream->handle;
+  options.stream_device = stream->device;
+}
+
 /// Starts a copy after the streams that the arrays and the caller name.
 template <typename Copy>
 BoundEvent start_after(const std::shared_ptr<Engine>& engine, const Streams& streams,
@@ -85,7 +93,7 @@ BoundEvent start_after(const std::shared_ptr<Engine>& engine, const Streams& str
   return start_unlocked(engine, [&]() -> Result<Event> {
     auto stream = joined(*engine, streams, ends.source, ends.target);
     if (!stream) return stream.error();
-    options.stream = *stream;
+    take_stream(*stream, options);
     options.interrupted = interrupted;
     return copy();
   });

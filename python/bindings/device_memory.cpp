@@ -255,9 +255,9 @@ std::optional<CallerStream> stream_in(nb::handle object) {
   return stream;
 }
 
-Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams& given,
-                                             Array& source, Array& target) {
-  using Stream = std::optional<std::uintptr_t>;
+Result<std::optional<CallerStream>> joined(const Engine& engine, const Streams& given,
+                                           Array& source, Array& target) {
+  using Stream = std::optional<CallerStream>;
   if (!given.own && given.others.empty() && !source.stream && !target.stream) return Stream();
   const std::shared_ptr<Gpus> gpus = engine.gpus();
   if (gpus == nullptr) {
@@ -274,6 +274,12 @@ Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams
   if (target.stream) streams.push_back({*target.stream, target_device});
   for (CallerStream& stream : streams) {
     if (stream.device < 0) stream.device = device;
+    if (stream.device >= static_cast<int>(gpus->list().size())) {
+      return Error({ErrorCode::invalid_argument,
+                    "a stream of GPU " + std::to_string(stream.device) +
+                        " was given, and this engine has " + std::to_string(gpus->list().size()),
+                    "see which with: tranship topology"});
+    }
     if (gpus->emulated() && stream.handle > per_thread_stream) {
       return Error({ErrorCode::invalid_argument,
                     "emulated GPUs have no streams but the default ones", "give stream=1 or none"});
@@ -289,7 +295,8 @@ Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams
     for (std::size_t k = 1; !one && k < streams.size(); ++k) {
       if (Status status = follow(*gpus, own, streams[k]); !status) return status.error();
     }
-    return Stream(first.handle);
+    // Each GPU has default streams of its own.
+    return Stream({first.handle, first.handle <= per_thread_stream ? -1 : device});
   }
   const auto stream = gpus->make_stream(device, false);
   if (!stream) return stream.error();
@@ -297,7 +304,7 @@ Result<std::optional<std::uintptr_t>> joined(const Engine& engine, const Streams
   for (const CallerStream& before : streams) {
     if (Status status = follow(*gpus, *stream, before); !status) return status.error();
   }
-  return Stream(reinterpret_cast<std::uintptr_t>(stream->handle));
+  return Stream({reinterpret_cast<std::uintptr_t>(stream->handle), device});
 }
 
 void bind_device_memory(nb::module_& module) {

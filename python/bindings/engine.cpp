@@ -202,8 +202,9 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
   if (after.is_none() && stream.is_none()) {
     if (auto event = copy_short_list(*engine, given)) return {std::move(*event), engine};
   }
-  LentVector<CopyPair> read = pairs_of(given);
-  std::vector<CopyPair>& pairs = read.items();
+  LentVector<CopyPair> lent;
+  std::vector<CopyPair>& pairs = *lent;
+  add_pairs(given, Hold::object, pairs);
   CopyOptions options;
   options.priority = priority;
   Before before = before_of(after, stream);

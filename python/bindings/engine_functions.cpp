@@ -47,8 +47,11 @@ void close_engine(void* engine) { delete static_cast<OpenedEngine*>(engine); }
 Engine& engine_in(void* engine) { return **static_cast<OpenedEngine*>(engine); }
 
 void* open_pairs(PyObject* pairs) {
-  return opened(
-      [&] { return new OpenedPairs(std::move(pairs_of(nb::borrow<Pairs>(pairs)).items())); });
+  return opened([&] {
+    auto opened_pairs = std::make_unique<OpenedPairs>();
+    add_pairs(nb::borrow<Pairs>(pairs), Hold::object, *opened_pairs);
+    return opened_pairs.release();
+  });
 }
 
 void close_pairs(void* pairs) { delete static_cast<OpenedPairs*>(pairs); }

@@ -66,8 +66,8 @@ BoundPrepared prepare(const std::shared_ptr<Engine>& engine, nb::handle source, 
 }
 
 BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority) {
-  const LentVector<CopyPair> read = pairs_of(given, Hold::memory);
-  const std::vector<CopyPair>& pairs = read.items();
+  std::vector<CopyPair> pairs;
+  add_pairs(given, Hold::memory, pairs);
   CopyOptions options;
   options.priority = priority;
   return prepared(engine, pairs, {}, [&] { return engine->prepare_all(pairs, options); });
@@ -109,12 +109,12 @@ BoundPrepared prepare_types(const std::shared_ptr<Engine>& engine, const TypedPa
 }
 
 /// Returns the one stream behind and in which a start runs, if no other stream has to be joined.
-std::optional<std::uintptr_t> only_stream(const BoundPrepared& self, const Streams& given) {
+std::optional<CallerStream> only_stream(const BoundPrepared& self, const Streams& given) {
   const auto stream = given.own ? given.own : self.usual;
   const std::shared_ptr<Gpus> gpus = self.engine->gpus();
   if (!stream || !given.others.empty() || !gpus || gpus->emulated()) return {};
   const bool here = stream->device < 0 || stream->device == self.device;
-  return here ? std::optional(stream->handle) : std::nullopt;
+  return here ? stream : std::nullopt;
 }
 
 /// Joins the streams that the caller and the arrays name. A stream of the caller's takes the place
@@ -128,7 +128,7 @@ Status join_streams(const BoundPrepared& self, Streams streams, CopyPair& ends,
   }
   auto stream = joined(*self.engine, streams, ends.source, ends.target);
   if (!stream) return stream.error();
-  options.stream = *stream;
+  take_stream(*stream, options);
   return {};
 }
 
@@ -165,9 +165,10 @@ BoundEvent start(const BoundPrepared& self, nb::handle source, nb::handle target
     }
   }
   return start_unlocked(self.engine, [&]() -> Result<Event> {
-    options.stream = only_stream(self, before.streams);
+    take_stream(only_stream(self, before.streams), options);
+    CopyPair ends;  // owns a stream that is made for this start
     if (!options.stream && self.copy.ends() != nullptr) {
-      CopyPair ends = *self.copy.ends();
+      ends = *self.copy.ends();
       if (Status s = join_streams(self, before.streams, ends, options); !s) return s.error();
     }
     return self.engine->start(self.copy, options);

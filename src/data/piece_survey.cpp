@@ -94,8 +94,8 @@ PieceSurvey survey(const PieceLists& pieces, std::int64_t source_bytes, std::int
 
 bool all_differ(std::span<const std::int64_t> places, std::int64_t most, int shift) {
   LentVector<std::uint8_t> marks;
-  marks.items().assign(static_cast<std::size_t>((most >> shift) + 1), 0);
-  std::uint8_t* const mark = marks.items().data();
+  marks->assign(static_cast<std::size_t>((most >> shift) + 1), 0);
+  std::uint8_t* const mark = marks->data();
   std::uint8_t met = 0;
   for (const std::int64_t place : places) {
     const auto k = static_cast<std::size_t>(place >> shift);

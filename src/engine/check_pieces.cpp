@@ -46,7 +46,7 @@ class ByteSet {
  public:
   ByteSet(std::int64_t bytes, std::int64_t grain)
       : shift_(std::countr_zero(static_cast<std::uint64_t>(grain))) {
-    words_.items().assign(word_of(bytes >> shift_) + 1, 0);
+    words_->assign(word_of(bytes >> shift_) + 1, 0);
   }
 
   /// Adds a range. Returns whether a byte of it was in the set.
@@ -57,7 +57,7 @@ class ByteSet {
       const std::int64_t in_word = bit & 63;
       const std::int64_t count = std::min<std::int64_t>(64 - in_word, end - bit);
       const std::uint64_t mask = (~std::uint64_t{0} >> (64 - count)) << in_word;
-      std::uint64_t& word = words_.items()[word_of(bit)];
+      std::uint64_t& word = (*words_)[word_of(bit)];
       met |= word & mask;
       word |= mask;
       bit += count;
@@ -91,7 +91,7 @@ LentVector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes)
   int shift = 0;
   while ((bytes >> shift) > buckets_wanted) ++shift;
   LentVector<std::uint32_t> counts;
-  std::vector<std::uint32_t>& ends = counts.items();
+  std::vector<std::uint32_t>& ends = *counts;
   ends.assign(static_cast<std::size_t>(bytes >> shift) + 2, 0);
   const auto bucket = [&](std::size_t k) { return static_cast<std::size_t>(offsets[k] >> shift); };
   for (std::size_t k = 0; k < lengths.size(); ++k) ends[bucket(k) + 1] += lengths[k] > 0 ? 1 : 0;
@@ -101,7 +101,7 @@ LentVector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes)
     ends[k] += ends[k - 1];
   }
   LentVector<PieceRange> found;
-  std::vector<PieceRange>& ranges = found.items();
+  std::vector<PieceRange>& ranges = *found;
   ranges.resize(ends.back());
   for (std::size_t k = 0; k < lengths.size(); ++k) {
     if (lengths[k] > 0) ranges[ends[bucket(k)]++] = {offsets[k], offsets[k] + lengths[k], k};
@@ -123,7 +123,7 @@ LentVector<PieceRange> by_offset(List offsets, List lengths, std::int64_t bytes)
 
 Conflict conflict_of(List offsets, List lengths, std::int64_t bytes) {
   const LentVector<PieceRange> sorted = by_offset(offsets, lengths, bytes);
-  const std::vector<PieceRange>& ranges = sorted.items();
+  const std::vector<PieceRange>& ranges = *sorted;
   for (std::size_t k = 1; k < ranges.size(); ++k) {
     const PieceRange& before = ranges[k - 1];
     if (before.end > ranges[k].begin) return {{before.number, ranges[k].number}};
@@ -144,8 +144,8 @@ bool lie_apart(List offsets, std::int64_t length, std::int64_t bytes) {
   const auto bucket_bytes = static_cast<std::int32_t>(std::int64_t{1} << shift);
   const auto count = static_cast<std::size_t>(bytes >> shift) + 1;
   LentVector<std::int32_t> begins;
-  begins.items().assign(count + 2, 0);  // 1 is the bucket's first byte; 0: none begins
-  std::int32_t* const begin = begins.items().data();
+  begins->assign(count + 2, 0);  // 1 is the bucket's first byte; 0: none begins
+  std::int32_t* const begin = begins->data();
   std::int32_t met = 0;
   for (const std::int64_t offset : offsets) {
     std::int32_t& of_bucket = begin[static_cast<std::size_t>(offset >> shift)];
@@ -192,16 +192,15 @@ Conflict written_twice(const PieceLists& pieces, const PieceSurvey& seen, std::i
 /// A piece that is read and one that is written, which have a byte in common: numbers in the lists.
 /// No byte is written twice.
 Conflict read_and_written(const PieceLists& pieces, const PieceBlocks& blocks) {
-  const auto read = by_offset(pieces.source_offsets, pieces.lengths, blocks.source_bytes);
-  const auto written = by_offset(pieces.target_offsets, pieces.lengths, blocks.target_bytes);
-  const std::vector<PieceRange>& reads = read.items();
-  const std::vector<PieceRange>& writes = written.items();
+  const auto sorted_reads = by_offset(pieces.source_offsets, pieces.lengths, blocks.source_bytes);
+  const auto sorted_writes = by_offset(pieces.target_offsets, pieces.lengths, blocks.target_bytes);
+  const std::vector<PieceRange>& writes = *sorted_writes;
   const std::int64_t distance = *blocks.distance;
   std::size_t first = 0;  // the first written piece that may reach into the ones that are read
-  for (const PieceRange& one : reads) {
-    while (first < writes.size() && writes[first].end + distance <= one.begin) ++first;
+  for (const PieceRange& read : *sorted_reads) {
+    while (first < writes.size() && writes[first].end + distance <= read.begin) ++first;
     if (first == writes.size()) return std::nullopt;
-    if (writes[first].begin + distance < one.end) return {{one.number, writes[first].number}};
+    if (writes[first].begin + distance < read.end) return {{read.number, writes[first].number}};
   }
   return std::nullopt;
 }

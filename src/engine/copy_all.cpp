@@ -193,17 +193,17 @@ Result<Event> copy_each(CopyRunner& runner, std::span<const CopyPair> pairs,
                         const CopyOptions& given) {
   CopyOptions options = given;
   options.among_others = pairs.size() > 1;
-  const auto order = starting_order(pairs);
-  return start_each(pairs.size(), [&](std::size_t k) {
-    const auto& [source, target] = pairs[order[k]];
-    return runner.copy(source, target, options);
-  });
+  const auto start = [&](std::size_t k) {
+    return runner.copy(pairs[k].source, pairs[k].target, options);
+  };
+  return start_each(pairs.size(), start, starting_order(pairs));
 }
 
-Result<Event> start_each(std::size_t count,
-                         const std::function<Result<Event>(std::size_t)>& start) {
+Result<Event> start_each(std::size_t count, const std::function<Result<Event>(std::size_t)>& start,
+                         std::span<const std::size_t> order) {
   std::vector<Event> events;
-  for (std::size_t k = 0; k < count; ++k) {
+  for (std::size_t n = 0; n < count; ++n) {
+    const std::size_t k = order.empty() ? n : order[n];
     auto event = start(k);
     if (!event) {
       for (const Event& started : events) started.cancel();
@@ -211,7 +211,11 @@ Result<Event> start_each(std::size_t count,
       return event.error();
     }
     const bool over = event->ended_well() || (event->done() && event->wait({}));
-    if (events.empty() || !over) events.push_back(std::move(*event));
+    if (k == 0) {
+      events.insert(events.begin(), std::move(*event));  // all of them have the first one's plan
+    } else if (!over) {
+      events.push_back(std::move(*event));
+    }
   }
   if (events.empty()) return Event(std::make_shared<const Plan>());
   return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));

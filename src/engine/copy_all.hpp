@@ -33,8 +33,10 @@ Result<Event> start_joined(CopyRunner& runner, const std::shared_ptr<const Plan>
 Result<Event> copy_each(CopyRunner& runner, std::span<const CopyPair> pairs,
                         const CopyOptions& options);
 
-/// Calls `start` with each number below `count`; the event is that of all copies that it starts.
+/// Calls `start` with each number below `count`, in this order, or the usual one if it is empty.
+/// The event is that of all copies that it starts, with the plan of number 0.
 /// @error the first error of `start`: then none of them goes on
-Result<Event> start_each(std::size_t count, const std::function<Result<Event>(std::size_t)>& start);
+Result<Event> start_each(std::size_t count, const std::function<Result<Event>(std::size_t)>& start,
+                         std::span<const std::size_t> order = {});
 
 }  // namespace tranship

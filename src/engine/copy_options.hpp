@@ -20,6 +20,8 @@ struct CopyOptions {
   /// GPU that reaches the other end, too, it runs in the stream itself, so that later work of it
   /// starts after the copy, too.
   std::optional<std::uintptr_t> stream;
+  /// The GPU of the stream; -1: that of the source, if it lies on one, else that of the target.
+  int stream_device = -1;
   /// Starts of the copy may be put into streams.
   bool prepared = false;
   /// Bytes of all copies that this one belongs to. Where that is more than the caches hold, the

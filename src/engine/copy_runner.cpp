@@ -105,6 +105,12 @@ bool waits_for_transfers(const std::vector<Event>& after) {
   return false;
 }
 
+/// The caller's stream, of its own GPU or of this one.
+GpuStream stream_of(const CopyOptions& options, int device) {
+  return {options.stream_device >= 0 ? options.stream_device : device,
+          reinterpret_cast<void*>(options.stream.value_or(0))};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Plan>> CopyRunner::plan(const Array& source, const Array& target,
@@ -272,8 +278,7 @@ std::shared_ptr<const GpuWork> CopyRunner::known_work(const std::shared_ptr<cons
   if (!lists || plan->bytes > known_lists_bytes) return nullptr;
   // To prepare work while the stream is captured might become a part of the graph.
   if (options.stream) {
-    const GpuStream stream{channel.device(), reinterpret_cast<void*>(*options.stream)};
-    if (gpus_->gpus()->capturing(stream)) return nullptr;
+    if (gpus_->gpus()->capturing(stream_of(options, channel.device()))) return nullptr;
   }
   return known_works_.of_lists(channel, request);
 }
@@ -284,7 +289,7 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
   mark_link(source, target, *plan);
   const ChannelSpec& spec = profile_.channels[at(plan->hops[0].channel)];
   GpuChannel& channel = gpus_->channel(spec, carrier_of(source, target));
-  // The caller's stream is one of the GPU on which its own array lies.
+  // The caller's stream is one of the GPU on which its own array lies, unless it says another one.
   GpuChannel& usual = gpus_->channel(spec, is_opened(source) ? target.device : source.device);
   std::vector<GpuEvent> after;
   for (const Event& given : options.after) {
@@ -297,11 +302,11 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
     }
   }
   const Request request = request_of(*plan, source, target, options, cargo);
-  const GpuStream stream{usual.device(), reinterpret_cast<void*>(options.stream.value_or(0))};
-  const bool in_stream = options.stream && &channel == &usual;
+  const GpuStream stream = stream_of(options, usual.device());
+  const bool in_stream = options.stream && &channel == &usual && stream.device == usual.device();
   std::shared_ptr<GpuFlight> before;
   if (options.stream && !in_stream) {
-    auto behind = usual.event_behind(stream);
+    auto behind = gpus_->channel_on(stream.device, usual).event_behind(stream);
     if (!behind) return behind.error();
     before = std::move(*behind);
     if (before) after.push_back(before->event());
@@ -409,8 +414,8 @@ Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan
   }
   if (options.stream && gpu_hop != nullptr) {
     GpuChannel& channel = gpus_->channel(*gpu_hop);
-    auto flight =
-        channel.event_behind({channel.device(), reinterpret_cast<void*>(*options.stream)});
+    const GpuStream stream = stream_of(options, channel.device());
+    auto flight = gpus_->channel_on(stream.device, channel).event_behind(stream);
     if (!flight) return flight.error();
     if (*flight) after.push_back(driver_->completion_of(*flight, channel_number(*gpu_hop)));
   }

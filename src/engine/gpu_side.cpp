@@ -23,9 +23,16 @@ constexpr std::int64_t gpu_bytes_in_flight = std::int64_t{256} << 20;
 /// Tiles end in the order in which slots are used again; two streams would let one fall behind.
 constexpr int link_streams = 1;
 constexpr int memory_streams = 2;
-/// Enough that a GPU sends to three others at once: one after another, they come to send to the
-/// same one (3 GiB among four H200: 2.15 ms with three, 2.45 with two).
+/// Enough that a GPU sends to three others at once. GPUs that each send to one after another fall
+/// out of step, until several send to the same one (3 GiB among four H200: 2.45 ms in two streams,
+/// 2.15 in three).
 constexpr int peer_streams = 3;
+
+int streams_for(ChannelKind kind) {
+  if (traits_of(kind).crosses_bus) return link_streams;
+  return kind == ChannelKind::gpu_peer ? peer_streams : memory_streams;
+}
+
 /// What copies on the caller's thread seldom exceed.
 constexpr std::int64_t bounce_bytes = std::int64_t{1} << 20;
 
@@ -177,9 +184,7 @@ Status GpuSide::start(const Profile& profile, ThreadDriver& driver) {
     options.gpus = gpus_;
     options.device = device;
     options.over_link = traits_of(spec.kind).crosses_bus;
-    options.streams = options.over_link                    ? link_streams
-                      : spec.kind == ChannelKind::gpu_peer ? peer_streams
-                                                           : memory_streams;
+    options.streams = streams_for(spec.kind);
     options.bytes_in_flight_max = options.over_link ? link_bytes_in_flight : gpu_bytes_in_flight;
     auto channel = GpuChannel::open(std::move(options));
     if (!channel) return channel.error();
@@ -243,6 +248,11 @@ int GpuSide::number_of(ChannelKind kind, int device) const {
 
 GpuChannel& GpuSide::channel(const ChannelSpec& channel, int carrier) const {
   return *find(channel, carrier)->channel;
+}
+
+GpuChannel& GpuSide::channel_on(int device, GpuChannel& usual) const {
+  const Entry* entry = usual.device() == device ? nullptr : find(ChannelKind::gpu_copy, device);
+  return entry == nullptr ? usual : *entry->channel;
 }
 
 void GpuSide::wait_for_flights(std::chrono::steady_clock::time_point deadline) const {

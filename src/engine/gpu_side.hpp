@@ -105,6 +105,9 @@ class GpuSide {
   /// @error why a process is lost, or what the driver refused, if others own both ends
   Status open_for_one(Array& source, Array& target) const;
 
+  /// The channel of a GPU whose events stand behind its streams; `usual` if there is none.
+  GpuChannel& channel_on(int device, GpuChannel& usual) const;
+
   const std::shared_ptr<Gpus>& gpus() const { return gpus_; }
 
  private:

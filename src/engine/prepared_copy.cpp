@@ -131,8 +131,8 @@ Result<std::vector<Part>> parts_of(CopyRunner& runner, std::vector<CopyPair> pai
                                    const CopyOptions& options) {
   std::vector<Part> parts;
   parts.reserve(pairs.size());
-  for (const std::size_t k : starting_order(pairs)) {
-    auto part = part_of(runner, std::move(pairs[k]), options);
+  for (CopyPair& pair : pairs) {
+    auto part = part_of(runner, std::move(pair), options);
     if (!part) return part.error();
     parts.push_back(std::move(*part));
   }
@@ -145,6 +145,7 @@ struct PreparedCopy::State {
   CopyRunner& runner;
   CopyOptions options;  ///< of every start
   std::vector<Part> parts{};
+  std::vector<std::size_t> order{};  ///< in which the parts are started; empty: as they come
   /// The arrays that others may stand for; null if there are several pairs.
   std::optional<CopyPair> ends{};
   /// What other arrays must fulfil that are like them; empty: that they do not overlap.
@@ -155,6 +156,7 @@ struct PreparedCopy::State {
     CopyOptions all = options;
     all.after = given.after;
     all.stream = given.stream;
+    all.stream_device = given.stream_device;
     all.interrupted = given.interrupted;
     all.among_others = parts.size() > 1;
     return all;
@@ -244,6 +246,7 @@ Result<PreparedCopy> PreparedCopy::of_pairs(CopyRunner& runner, std::vector<Copy
     if (!part) return part.error();
     state.parts.push_back(std::move(*part));
   } else {
+    state.order = starting_order(pairs);
     auto parts = parts_of(runner, std::move(pairs), options);
     if (!parts) return parts.error();
     state.parts = std::move(*parts);
@@ -324,9 +327,10 @@ Result<Event> PreparedCopy::start(const StartOptions& given) const {
   const CopyOptions options = state_->options_of(given);
   const std::vector<Part>& parts = state_->parts;
   if (parts.size() != 1) {
-    return start_each(parts.size(), [&](std::size_t k) {
+    const auto start = [&](std::size_t k) {
       return state_->start(parts[k], parts[k].pairs[0], options);
-    });
+    };
+    return start_each(parts.size(), start, state_->order);
   }
   auto event = parts[0].pairs.size() > 1 ? start_joined(state_, options)
                                          : state_->start(parts[0], parts[0].pairs[0], options);

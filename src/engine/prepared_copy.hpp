@@ -19,6 +19,7 @@ namespace tranship {
 struct StartOptions {
   std::vector<Event> after;
   std::optional<std::uintptr_t> stream;
+  int stream_device = -1;  ///< as in CopyOptions
   bool (*interrupted)() = nullptr;
 };
 
