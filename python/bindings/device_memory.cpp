@@ -266,8 +266,10 @@ Result<std::optional<CallerStream>> joined(const Engine& engine, const Streams& 
   }
   const int source_device = device_of(*gpus, source);
   const int target_device = device_of(*gpus, target);
-  // The copy runs on the source's GPU, if the source is on one, and else on the target's.
-  const int device = std::max(source_device >= 0 ? source_device : target_device, 0);
+  // The copy runs on the source's GPU, if the source is on one and no other process's, and else on
+  // the target's.
+  const bool on_source = source_device >= 0 && !(is_opened(source) && target_device >= 0);
+  const int device = std::max(on_source ? source_device : target_device, 0);
   std::vector<CallerStream> streams = given.others;
   if (given.own) streams.insert(streams.begin(), *given.own);
   if (source.stream) streams.push_back({*source.stream, source_device});
@@ -295,8 +297,9 @@ Result<std::optional<CallerStream>> joined(const Engine& engine, const Streams& 
     for (std::size_t k = 1; !one && k < streams.size(); ++k) {
       if (Status status = follow(*gpus, own, streams[k]); !status) return status.error();
     }
-    // Each GPU has default streams of its own.
-    return Stream({first.handle, first.handle <= per_thread_stream ? -1 : device});
+    // Each GPU has default streams of its own, and of a number's stream the GPU is not known.
+    const bool known = first.handle > per_thread_stream && (!given.own || given.own->device >= 0);
+    return Stream({first.handle, known ? device : -1});
   }
   const auto stream = gpus->make_stream(device, false);
   if (!stream) return stream.error();
