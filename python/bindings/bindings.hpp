@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "base/lent_vector.hpp"
 #include "engine/array.hpp"
 #include "engine/engine.hpp"
 #include "interpreter.hpp"

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/lent_vector.hpp"
 #include "copies.hpp"
 #include "engine/processes.hpp"
 #include "plain_copies.hpp"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/at.hpp"
+#include "base/lent_vector.hpp"
 #include "channels/file/file.hpp"
 #include "data/lowering.hpp"
 #include "data/overlap.hpp"
@@ -40,12 +41,14 @@ Status check_pages(const Array& array, std::span<const std::int64_t> pages, cons
 /// Pages, one bit each.
 class PageSet {
  public:
-  explicit PageSet(std::int64_t count) : words_(static_cast<std::size_t>(count / 64 + 1)) {}
+  explicit PageSet(std::int64_t count) {
+    words_->assign(static_cast<std::size_t>(count / 64 + 1), 0);
+  }
 
-  bool contains(std::int64_t page) const { return (words_[word_of(page)] & bit_of(page)) != 0; }
+  bool contains(std::int64_t page) const { return ((*words_)[word_of(page)] & bit_of(page)) != 0; }
   /// Returns whether the page was in it. Has no branch, since lists are in any order.
   bool insert(std::int64_t page) {
-    std::uint64_t& word = words_[word_of(page)];
+    std::uint64_t& word = (*words_)[word_of(page)];
     const bool before = (word & bit_of(page)) != 0;
     word |= bit_of(page);
     return before;
@@ -57,7 +60,7 @@ class PageSet {
     return std::uint64_t{1} << (static_cast<std::uint64_t>(page) % 64);
   }
 
-  std::vector<std::uint64_t> words_;
+  LentVector<std::uint64_t> words_;
 };
 
 bool is_written_twice(std::span<const std::int64_t> pages, std::int64_t count) {

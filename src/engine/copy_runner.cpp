@@ -289,7 +289,8 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
   mark_link(source, target, *plan);
   const ChannelSpec& spec = profile_.channels[at(plan->hops[0].channel)];
   GpuChannel& channel = gpus_->channel(spec, carrier_of(source, target));
-  // The caller's stream is one of the GPU on which its own array lies, unless it says another one.
+  // The caller's stream is one of the GPU on which its own array lies, unless the options name
+  // another GPU.
   GpuChannel& usual = gpus_->channel(spec, is_opened(source) ? target.device : source.device);
   std::vector<GpuEvent> after;
   for (const Event& given : options.after) {
