@@ -19,6 +19,10 @@ namespace tranship {
 namespace {
 
 constexpr int backlog = 1024;
+/// Times after which the kernel resends no more (Linux's default, net.ipv4.tcp_retries2).
+constexpr int resends_max = 15;
+/// TCP_RTO_MAX_MS, since Linux 6.15: the longest interval between two resends, in milliseconds.
+constexpr int resend_interval_max = 44;
 
 std::string reason() { return std::strerror(errno); }
 
@@ -197,6 +201,11 @@ void prepare_network_socket(const FileDescriptor& socket, int silence_s) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, std::max(silence_s / 4, 1));
   set(IPPROTO_TCP, TCP_KEEPINTVL, std::max(silence_s / 4, 1));
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  // The times between two resends double. Without a limit a connection is idle after an
+  // interruption for as long again, and one to a machine that is gone ends after 15 minutes. Older
+  // kernels ignore the limit.
+  set(IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 1);
+  set(IPPROTO_TCP, resend_interval_max, std::max(1000 * silence_s / resends_max, 1000));
 }
 
 }  // namespace tranship

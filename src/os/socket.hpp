@@ -33,8 +33,11 @@ int socket_error(const FileDescriptor& socket);
 std::string remote_address(const FileDescriptor& socket);
 
 /// Sets the options of a connection over a network: packets are sent without waiting until they are
-/// full, and the connection ends when the other machine's kernel has not answered for `silence_s`
-/// seconds. The kernel also answers for a process that is stopped.
+/// full, and the connection ends when the other machine's kernel has not answered for some
+/// `silence_s` seconds (15 minutes if bytes were under way and this kernel is older than Linux
+/// 6.15). The kernel also answers for a process that is stopped. After an interruption the
+/// connection continues within `silence_s` / 15 seconds; an older kernel may take as long again as
+/// the interruption was.
 void prepare_network_socket(const FileDescriptor& socket, int silence_s);
 
 }  // namespace tranship
