@@ -31,13 +31,13 @@ RATES = {"memcpy": 1e10, "file_read": 3e9, "file_write": 2e9, "gpu_peer": 3e11, 
 """Bytes per second, as with real GPUs; other kinds, such as the links to the host, get 5e10."""
 
 
-def two_gpu_profile() -> str:
-    """Returns this machine's profile with two emulated GPUs and fixed rates.
+def fixed_gpu_profile(gpus: int = 2) -> str:
+    """Returns this machine's profile with emulated GPUs and fixed rates.
 
     Measured rates would depend on what else runs on the machine.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TRANSHIP_EMULATED_GPUS", "2")
+        patch.setenv("TRANSHIP_EMULATED_GPUS", str(gpus))
         profile = json.loads(ts.profiles.calibrate(sample_bytes=1 << 20, processes=False))
     profile["handoff_s"] = profile["planning_s"] = 2e-5
     for channel in profile["channels"]:

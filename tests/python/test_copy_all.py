@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_support import content, copy_neighbours_that_are_pinned_apart, filled, two_gpu_profile
+from gpu_support import content, copy_neighbours_that_are_pinned_apart, filled, fixed_gpu_profile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ ON_GPUS = ("pinned", "device0", "device1")
 @pytest.fixture(scope="module")
 def gpus() -> Iterator[ts.Engine]:
     """Yields an engine with two emulated GPUs of fixed rates, as the tests look at paths."""
-    with ts.Engine(emulated_gpus=2, threads=2, profile=two_gpu_profile()) as opened:
+    with ts.Engine(emulated_gpus=2, threads=2, profile=fixed_gpu_profile()) as opened:
         yield opened
 
 

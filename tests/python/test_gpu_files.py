@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_support import two_gpu_profile
+from gpu_support import fixed_gpu_profile
 
 import tranship as ts
 from tranship_bench.isometry import real_places
@@ -18,7 +18,7 @@ SIDE = 1024
 @pytest.fixture(scope="module")
 def engine() -> Iterator[ts.Engine]:
     """Yields an engine with two emulated GPUs and a profile that has them."""
-    with ts.Engine(emulated_gpus=2, profile=two_gpu_profile(), lanes=1) as opened:
+    with ts.Engine(emulated_gpus=2, profile=fixed_gpu_profile(), lanes=1) as opened:
         yield opened
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from exporters import Exporter
-from gpu_support import EMULATED, content, filled, two_gpu_profile, two_gpus
+from gpu_support import EMULATED, content, filled, fixed_gpu_profile, two_gpus
 
 import tranship as ts
 
@@ -189,7 +189,7 @@ def test_a_gpu_that_this_process_does_not_see(server: Exporter, transport: str) 
 def test_a_copy_between_two_other_processes() -> None:
     """Of which this process owns neither array: one of its GPUs finds both."""
     values = np.random.default_rng(6).random((64, 32))
-    profile = two_gpu_profile() if EMULATED else None
+    profile = fixed_gpu_profile() if EMULATED else None
     with ExitStack() as stack:
         first, second, between = (
             stack.enter_context(ts.Engine(emulated_gpus=EMULATED, contact=True, profile=profile))

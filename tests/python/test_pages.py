@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_support import content, filled, two_gpu_profile
+from gpu_support import content, filled, fixed_gpu_profile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +20,7 @@ PLACES = ("host", "pinned", "device0", "device1")
 @pytest.fixture(scope="module")
 def gpus() -> Iterator[ts.Engine]:
     """Yields an engine with two emulated GPUs of fixed rates, as the tests look at paths."""
-    with ts.Engine(emulated_gpus=2, threads=2, profile=two_gpu_profile()) as opened:
+    with ts.Engine(emulated_gpus=2, threads=2, profile=fixed_gpu_profile()) as opened:
         yield opened
 
 
@@ -62,7 +62,7 @@ def test_many_contiguous_pages_are_one_launch(gpus: ts.Engine) -> None:
 def test_pages_take_one_path_where_whole_arrays_take_several() -> None:
     values = np.random.default_rng(3).integers(0, 255, (512, 65536), "u1")
     order = np.random.default_rng(4).permutation(512)
-    with ts.Engine(emulated_gpus=2, profile=two_gpu_profile()) as engine:
+    with ts.Engine(emulated_gpus=2, profile=fixed_gpu_profile()) as engine:
         source, target = filled(engine, values, "pinned"), filled(engine, values * 0, "device0")
         assert "device1" in str(engine.plan(source, target).explain())
         event = engine.copy_pages(source, target, order, np.arange(512))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exporters import Exporter
-from gpu_support import content, filled, on_gpu, two_gpu_profile
+from gpu_support import content, filled, fixed_gpu_profile, on_gpu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 @pytest.fixture(scope="module")
 def gpus() -> Iterator[ts.Engine]:
     """Yields an engine with two emulated GPUs."""
-    with ts.Engine(emulated_gpus=2, threads=2, profile=two_gpu_profile()) as opened:
+    with ts.Engine(emulated_gpus=2, threads=2, profile=fixed_gpu_profile()) as opened:
         yield opened
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_support import fixed_gpu_profile
 
 import tranship
 from tranship.errors import InvalidArgument
@@ -29,9 +30,15 @@ class Foreign:
         self.__cuda_array_interface__ = described
 
 
+@pytest.fixture(scope="module")
+def rates() -> str:
+    """Returns a profile of fixed rates, as the tests look at paths."""
+    return fixed_gpu_profile(GPUS)
+
+
 @pytest.fixture
-def engine() -> Iterator[tranship.Engine]:
-    with tranship.Engine(emulated_gpus=GPUS) as opened:
+def engine(rates: str) -> Iterator[tranship.Engine]:
+    with tranship.Engine(emulated_gpus=GPUS, profile=rates) as opened:
         yield opened
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_support import content, on_gpu, two_gpu_profile
+from gpu_support import content, fixed_gpu_profile, on_gpu
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
@@ -37,7 +37,7 @@ def serve(tmp_path: Path) -> Iterator[Servers]:
 
 @functools.cache
 def profile() -> str:
-    return two_gpu_profile()
+    return fixed_gpu_profile()
 
 
 def with_gpu(pinned_per_second: int) -> ts.Engine:
