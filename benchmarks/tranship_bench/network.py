@@ -24,7 +24,7 @@ from tranship.engine import Engine
 
 from . import _loops
 from .data import seeded
-from .harness import Array, Bench, Variant
+from .harness import Array, Bench, Variant, same
 from .host import engine_run
 from .namespaces import network_namespace, why_no_namespaces
 from .peer import Other, child_environment
@@ -95,7 +95,9 @@ def plain_socket(network: Network) -> Iterator[PlainSocket]:
 
 
 def network(bench: Bench) -> None:
-    """Measures 256 MiB, and 8 B there and back, over loopback and between network namespaces."""
+    """Measures 256 MiB, a box of 64 MiB, and 8 B there and back, over loopback and between network
+    namespaces.
+    """
     over(bench, Network("TCP over loopback"))
     if why := why_no_namespaces():
         bench.say(f"loopback alone: {why}")
@@ -117,6 +119,7 @@ def over(bench: Bench, network: Network) -> None:
             engine = stack.enter_context(Engine(**settings))
             pairs[name] = (engine, stack.enter_context(Other(engine, variables, network.prefix)))
         large(bench, network.link, pairs, plain)
+        box(bench, network.link, pairs["tranship"], plain)
         small(bench, network.link, pairs, plain)
 
 
@@ -153,6 +156,50 @@ def large(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
         source.nbytes,
         repetitions=bench.pick(9, 1),
         baseline="plain socket",
+    )
+
+
+def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket) -> None:
+    """Measures the left half of a matrix, beside a copy of it that the plain socket sends."""
+    engine, other = pair
+    rows, row_bytes = bench.pick(4096, 16), 16384
+    matrix: Array = seeded((rows, 2 * row_bytes), "u1", SEED)
+    source = matrix[:, :row_bytes]
+    there = other.array("box", "plain", matrix.shape, "u1")[:, :row_bytes]
+    packed = np.ascontiguousarray(source)
+
+    def check() -> bool:
+        back = np.zeros_like(packed)
+        engine.copy(there, back).wait()
+        return same(back, packed)
+
+    def pack_and_send() -> float:
+        begin = time.perf_counter()
+        np.copyto(packed, source)
+        return time.perf_counter() - begin + plain.send(packed.data.cast("B"))
+
+    variants = [
+        Variant(
+            "tranship",
+            engine_run(engine, source, there),
+            check,
+            lambda: engine.copy(np.zeros_like(packed), there).wait(),
+            {"timed": "core", "link": link},
+        ),
+        Variant(
+            "NumPy's copy and a plain socket",
+            pack_and_send,
+            lambda: plain.holds(packed.data.cast("B")),
+            lambda: None,
+            {"timed": "python", "link": link},
+        ),
+    ]
+    bench.measure(
+        f"box of {packed.nbytes >> 20} MiB in rows of {row_bytes >> 10} KiB, {link}",
+        variants,
+        packed.nbytes,
+        repetitions=bench.pick(9, 1),
+        baseline=variants[1].name,
     )
 
 

@@ -31,16 +31,22 @@ bool inside(const std::byte* first, std::size_t bytes, const std::byte* room,
 /// Returns the number of bytes written.
 std::size_t write_into(const ReceiveBuffer& buffer, const SlotSegment& segment, Guarded* array,
                        std::int64_t left) {
-  const std::size_t bytes = std::min(buffer.bytes.size(), static_cast<std::size_t>(left));
-  bool allowed = array != nullptr && inside(buffer.bytes.data(), bytes, array->data(), array_bytes);
-  for (int slot = 0; slot < geometry.slots; ++slot) {
-    allowed = allowed || inside(buffer.bytes.data(), bytes, segment.data(slot),
-                                static_cast<std::size_t>(geometry.slot_bytes));
-  }
+  std::size_t written = 0;
+  const auto write = [&](std::span<std::byte> part) {
+    const std::size_t bytes = std::min(part.size(), static_cast<std::size_t>(left) - written);
+    bool allowed = array != nullptr && inside(part.data(), bytes, array->data(), array_bytes);
+    for (int slot = 0; slot < geometry.slots; ++slot) {
+      allowed = allowed || inside(part.data(), bytes, segment.data(slot),
+                                  static_cast<std::size_t>(geometry.slot_bytes));
+    }
+    CHECK(allowed, "a peer's bytes are to go where nobody allowed");
+    std::memset(part.data(), 0x5a, bytes);
+    written += bytes;
+  };
   if (buffer.bytes.empty()) return 0;
-  CHECK(allowed, "a peer's bytes are to go where nobody allowed");
-  std::memset(buffer.bytes.data(), 0x5a, bytes);
-  return bytes;
+  write(buffer.bytes);
+  for (const auto& part : buffer.more) write(part);
+  return written;
 }
 
 /// Sends all bytes of a message, in the places that the wire would ask for; may stop at any of
@@ -58,7 +64,8 @@ void send_bulk(const Place& place, const SlotSegment& segment, Guarded* array, s
   }
 }
 
-/// Returns a command of one to three runs, some of whose words are then changed.
+/// Returns a command of one to three nests, or of as many runs, some of whose words are then
+/// changed.
 std::vector<std::byte> some_command(Source& source, const std::array<std::uint64_t, 4>& ids) {
   CommandWriter writer(geometry.straight_bytes);
   const unsigned kind = source.byte();
@@ -68,11 +75,18 @@ std::vector<std::byte> some_command(Source& source, const std::array<std::uint64
     nest.element_bytes = 1 + source.byte();
     if (kind % 2 == 0) {
       nest.rank = 1;
-      nest.loops[0] = {1 + source.byte() % 8, nest.element_bytes, nest.element_bytes};
+      const unsigned loop = source.byte();
+      const std::int64_t stride = nest.element_bytes * (loop / 16 % 4 - std::int64_t{1});
+      nest.loops[0] = {1 + loop % 8, stride, loop % 16 < 8 ? nest.element_bytes : stride};
     }
     nest.target_offset = nest.source_offset = source.get<std::uint16_t>() % 2048;
     LoopNest local;
-    (void)writer.add(nest, operation, local);
+    const tranship::Run run{nest.source_offset, nest.target_offset, nest.element_bytes};
+    if (kind % 32 >= 24) {
+      if (writer.room_for_run()) (void)writer.add(run, operation);
+    } else {
+      (void)writer.add(nest, operation, local);
+    }
   }
   CommandHeader header;
   header.export_id = ids[kind / 64];
@@ -107,14 +121,16 @@ void run_exporting(Source& source) {
   options.copy = {copy_nests, copy_runs};
   options.network = true;
   options.answered = [&](int, const SlotBytes& answer) {
-    if (answer.array == nullptr) {
+    if (answer.array.empty()) {
       CHECK(answer.bytes >= 0 && answer.bytes <= geometry.slot_bytes, "an answer beyond its slot");
       return;
     }
-    const auto length = static_cast<std::size_t>(answer.bytes);
-    const bool known = inside(answer.array, length, writable.data(), array_bytes) ||
-                       inside(answer.array, length, readonly.data(), array_bytes);
-    CHECK(known && answer.owner != nullptr, "an answer of bytes that nobody exports");
+    CHECK(answer.array.size() == static_cast<std::size_t>(answer.bytes), "another length");
+    for (const auto& part : answer.array.parts()) {
+      const bool known = inside(part.data(), part.size(), writable.data(), array_bytes) ||
+                         inside(part.data(), part.size(), readonly.data(), array_bytes);
+      CHECK(known && answer.owner != nullptr, "an answer of bytes that nobody exports");
+    }
   };
   const auto server = std::make_shared<SlotServer>(std::move(options));
   while (!source.empty()) {

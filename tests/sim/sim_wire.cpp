@@ -67,7 +67,9 @@ void SimNetwork::stop_sending(Connection& connection, int side, bool whole) {
 void SimNetwork::keep_bulk(Connection& connection, int side) {
   for (Message& message : connection.ends[Connection::at(1 - side)].incoming) {
     if (message.bulk.empty() || !message.kept.empty()) continue;
-    message.kept.assign(message.bulk.begin(), message.bulk.end());
+    for (const auto& part : message.bulk.parts()) {
+      message.kept.insert(message.kept.end(), part.begin(), part.end());
+    }
     message.bulk = message.kept;
     message.owner.reset();
   }
@@ -285,14 +287,33 @@ bool SimWire::place_some(Connection& connection) {
     lose(connection, {ErrorCode::invalid_argument, "it breaks the protocol"});
     return false;
   }
-  const std::size_t fits = std::min(left, room.bytes.size());
+  std::vector<std::span<std::byte>> parts{room.bytes};
+  parts.insert(parts.end(), room.more.begin(), room.more.end());
+  std::size_t fits = 0;
+  for (const auto& part : parts) fits += part.size();
+  fits = std::min(fits, left);
   const std::size_t words = (fits / 2 + 7) / 8 * 8;
-  const std::size_t bytes = network_.random().chance(0.5) ? fits : std::min(fits, words);
-  const std::byte* source = front.bulk.data() + end.placed;
-  if (network_.on_written) network_.on_written(source, room.bytes.data(), bytes);
-  std::memcpy(room.bytes.data(), source, bytes);
-  end.placed += bytes;
+  std::size_t bytes = network_.random().chance(0.5) ? fits : std::min(fits, words);
+  for (const auto& part : parts) {
+    const auto target = part.first(std::min(part.size(), bytes));
+    write(front.bulk, end.placed, target);
+    end.placed += target.size();
+    bytes -= target.size();
+  }
   return true;
+}
+
+/// Writes the bytes of a message from `offset` on to all of `target`.
+void SimWire::write(const GatheredBytes& bulk, std::size_t offset, std::span<std::byte> target) {
+  for (const auto& part : bulk.parts()) {
+    const std::size_t skipped = std::min(offset, part.size());
+    offset -= skipped;
+    const auto source = part.subspan(skipped, std::min(part.size() - skipped, target.size()));
+    if (source.empty()) continue;
+    if (network_.on_written) network_.on_written(source.data(), target.data(), source.size());
+    std::memcpy(target.data(), source.data(), source.size());
+    target = target.subspan(source.size());
+  }
 }
 
 /// Delivers the first message. Returns false if more of it is to come.

@@ -41,7 +41,7 @@ class SimNetwork {
   struct Message {
     MessageHeader header;
     std::vector<std::byte> body;
-    std::span<const std::byte> bulk;  ///< Bytes in the sender's memory, or in `kept`.
+    GatheredBytes bulk;  ///< Bytes in the sender's memory, or in `kept`.
     std::shared_ptr<const void> owner;
     std::vector<std::byte> kept;
     std::vector<FileDescriptor> descriptors;
@@ -145,6 +145,7 @@ class SimWire final : public Wire {
   bool deliver(Connection& connection);
   bool deliver_front(Connection& connection);
   bool place_some(Connection& connection);
+  void write(const GatheredBytes& bulk, std::size_t offset, std::span<std::byte> target);
   void go_on(Connection& connection);
   void lose(Connection& connection, const Error& why);
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.hpp"
+#include "base/refusals.hpp"
 #include "fabric/messages/error_message.hpp"
 #include "os/cores.hpp"
 
@@ -28,9 +29,9 @@ std::uint32_t read_once(const std::uint32_t& value) {
   return *static_cast<const volatile std::uint32_t*>(&value);
 }
 
-/// Returns the bytes of a piece: large enough to pay for the hand-over, small enough that both
+/// Returns the bytes of a command: enough to pay for the hand-over, and few enough that both
 /// processes soon have work.
-std::int64_t piece_bytes(std::int64_t request_bytes, std::int64_t at_most) {
+std::int64_t command_bytes(std::int64_t request_bytes, std::int64_t at_most) {
   const std::int64_t share = (request_bytes / pieces_wanted + 4095) / 4096 * 4096;
   return std::min(at_most, std::max(piece_bytes_min, share));
 }
@@ -72,9 +73,13 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
     if (lost()) return lost_;
     Pending* pending = new_pending();
     pending->transfer = transfer;
-    pending->piece_bytes = piece_bytes(transfer.request.bytes, bytes_max(transfer));
+    const SlotGeometry& geometry = options_.segment.geometry();
+    pending->command_bytes =
+        command_bytes(transfer.request.bytes,
+                      passes_slots(transfer) ? geometry.straight_bytes : geometry.slot_bytes);
     PieceCursor::Options options;
-    options.piece_bytes = pending->piece_bytes;
+    options.piece_bytes = one_run(transfer) ? pending->command_bytes
+                                            : std::min(pending->command_bytes, geometry.slot_bytes);
     pending->cursor = PieceCursor(transfer.request.nests, options);
     pending->runs = RunCursor(transfer.request.indexed);
     pending->queue = std::move(queue);
@@ -85,17 +90,16 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
   return {};
 }
 
-/// Returns whether each piece goes from memory to memory, without the slots of either side.
-bool Requester::straight(const Transfer& transfer) const {
-  const auto& nests = transfer.request.nests;
-  return options_.keep_bulk && transfer.remote.plain && nests.size() == 1 && nests[0].rank == 0 &&
-         transfer.request.indexed.empty();
+/// Returns whether bytes of long runs go from memory to memory, without the slots of either side.
+bool Requester::passes_slots(const Transfer& transfer) const {
+  return options_.keep_bulk && transfer.remote.plain;
 }
 
-/// Returns the most bytes that one slot's command moves.
-std::int64_t Requester::bytes_max(const Transfer& transfer) const {
-  const SlotGeometry& geometry = options_.segment.geometry();
-  return straight(transfer) ? geometry.straight_bytes : geometry.slot_bytes;
+/// Returns whether a transfer is one run, which passes the slots.
+bool Requester::one_run(const Transfer& transfer) const {
+  const auto& nests = transfer.request.nests;
+  return passes_slots(transfer) && nests.size() == 1 && nests[0].rank == 0 &&
+         transfer.request.indexed.empty();
 }
 
 void Requester::enqueue(Pending& pending) {
@@ -244,7 +248,16 @@ bool Requester::fill_slot() {
     bytes.bytes = header.bytes;
     std::memcpy(segment.command(head_), &header, sizeof header);
   } else {
-    bytes = fill_transfer(*pending, header);
+    const Status filled = refusals_as_errors([&]() -> Status {
+      bytes = fill_transfer(*pending, header);
+      return {};
+    });
+    if (!filled) {
+      pending->status = filled;
+      pending->stop();
+      end_if_done(*pending);
+      return true;
+    }
     command_bytes = writer_.write(header, segment.command(head_));
   }
   slots_[static_cast<std::size_t>(head_)].bulk =
@@ -287,23 +300,46 @@ SlotBytes Requester::fill_transfer(Pending& pending, CommandHeader& header) {
   return {};
 }
 
+/// Fills a command with pieces. Of those that pass the slots on both sides there may be more bytes
+/// than a slot holds.
 void Requester::fill_nests(Pending& pending, Slot& slot) {
   const Transfer& transfer = pending.transfer;
-  const bool alone = straight(transfer);
-  writer_.reset(bytes_max(transfer));
+  const SlotGeometry& geometry = options_.segment.geometry();
+  writer_.reset(pending.command_bytes);
+  const bool passes = passes_slots(transfer);
+  std::int64_t source_runs = 0;
+  std::int64_t target_runs = 0;
   LoopNest local;
-  while (!pending.cursor.finished() && (!alone || slot.local.empty()) &&
-         writer_.add(pending.cursor.piece(), transfer.operation, local)) {
+  while (!pending.cursor.finished()) {
+    const LoopNest& piece = pending.cursor.piece();
+    const std::int64_t bytes = writer_.bytes() + piece.bytes();
+    if (passes) {
+      source_runs += runs_of(piece, Side::source);
+      target_runs += runs_of(piece, Side::target);
+    }
+    const bool straight =
+        passes && goes_straight(geometry, bytes, std::max(source_runs, target_runs));
+    const bool fits = slot.local.empty() || bytes <= geometry.slot_bytes || straight;
+    if (!fits || !writer_.add(piece, transfer.operation, local)) break;
     slot.local.push_back(local);
     pending.cursor.advance();
   }
   CHECK(!slot.local.empty(), "a piece that does not fit an empty slot");
 }
 
+/// Fills a command with runs, as fill_nests() does with pieces.
 void Requester::fill_runs(Pending& pending, Slot& slot) {
-  writer_.reset(pending.piece_bytes);
+  const SlotGeometry& geometry = options_.segment.geometry();
+  writer_.reset(pending.command_bytes);
   while (!pending.runs.finished() && writer_.room_for_run()) {
-    const Run run = pending.runs.take(writer_.bytes_left());
+    // Whatever the length of the next run.
+    const bool straight = passes_slots(pending.transfer) &&
+                          goes_straight(geometry, writer_.bytes(), std::ssize(slot.runs) + 1);
+    const std::int64_t room =
+        straight ? writer_.bytes_left()
+                 : std::min(writer_.bytes_left(), geometry.slot_bytes - writer_.bytes());
+    if (room <= 0) break;
+    const Run run = pending.runs.take(room);
     slot.runs.push_back(writer_.add(run, pending.transfer.operation));
   }
 }
@@ -311,10 +347,11 @@ void Requester::fill_runs(Pending& pending, Slot& slot) {
 /// Returns the bytes to write: packed into the slot under the head, or in the caller's memory.
 SlotBytes Requester::pack(Slot& slot, const Transfer& transfer) {
   const std::byte* source = transfer.request.source.address;
-  if (options_.keep_bulk && goes_straight(options_.segment.geometry(), slot.local, Side::source)) {
+  const ArraySide array{slot.local, slot.runs, Side::source};
+  if (options_.keep_bulk && goes_straight(options_.segment.geometry(), array)) {
     auto sending = std::make_shared<char>();
     slot.sending = sending;
-    return {writer_.bytes(), source + slot.local[0].source_offset, std::move(sending)};
+    return {writer_.bytes(), bytes_in_array(array, source), std::move(sending)};
   }
   // The copy goes through the cache whatever the transfer's size: the exporting process reads it at
   // once.
@@ -326,11 +363,11 @@ SlotBytes Requester::pack(Slot& slot, const Transfer& transfer) {
 
 /// Sets where the bytes of a read go if they bypass the slot.
 void Requester::expect(Slot& slot, const Transfer& transfer) {
-  if (!options_.keep_bulk || !goes_straight(options_.segment.geometry(), slot.local, Side::target))
-    return;
+  const ArraySide array{slot.local, slot.runs, Side::target};
+  if (!options_.keep_bulk || !goes_straight(options_.segment.geometry(), array)) return;
   std::lock_guard placing(placing_mutex_);
   slot.straight_bytes = writer_.bytes();
-  slot.straight = transfer.request.target.address + slot.local[0].target_offset;
+  slot.straight = transfer.request.target.address;
   slot.placed = false;
 }
 
@@ -345,7 +382,10 @@ ReceiveBuffer Requester::place(int number, std::int64_t offset, std::int64_t lef
   if (!fits) return {};
   slot.placed = true;
   if (!straight || slot.straight == nullptr) return {place_in_slot(segment, number, offset), {}};
-  return {{slot.straight + offset, static_cast<std::size_t>(left)}, std::move(lock)};
+  ReceiveBuffer room =
+      place_in_array({slot.local, slot.runs, Side::target}, slot.straight, offset, left);
+  room.held = std::move(lock);
+  return room;
 }
 
 /// Ends all access to the caller's memory, for one transfer or (null) for all.

@@ -196,13 +196,13 @@ class Requester {
   struct Use;
   struct Pending {
     Transfer transfer;
-    Call* call = nullptr;           ///< null: a transfer, or a call whose caller no longer waits
-    bool to_send = false;           ///< a call's question is not yet in a slot
-    std::vector<std::byte> told{};  ///< the question of tell()
-    bool unattended = false;        ///< the answer is dropped
-    PieceCursor cursor;             ///< over the transfer's plain nests
-    RunCursor runs;                 ///< over its lists of runs, which go after the nests
-    std::int64_t piece_bytes = 0;
+    Call* call = nullptr;            ///< null: a transfer, or a call whose caller no longer waits
+    bool to_send = false;            ///< a call's question is not yet in a slot
+    std::vector<std::byte> told{};   ///< the question of tell()
+    bool unattended = false;         ///< the answer is dropped
+    PieceCursor cursor;              ///< over the transfer's plain nests
+    RunCursor runs;                  ///< over its lists of runs, which go after the nests
+    std::int64_t command_bytes = 0;  ///< most bytes of one command
     int slots_out = 0;
     Status status;
     std::shared_ptr<FinishedQueue> queue;
@@ -218,14 +218,15 @@ class Requester {
   };
   struct Slot {
     Pending* pending = nullptr;
-    std::vector<LoopNest> local;        ///< nests between the slot and the requester's array
-    std::vector<Run> runs;              ///< and runs
+    // Between the slot and the requester's array; unchanged while straight_bytes is not 0.
+    std::vector<LoopNest> local;
+    std::vector<Run> runs;
     std::weak_ptr<const void> sending;  ///< Not expired while the caller's memory may be read.
     bool bulk = false;                  ///< The command has bytes that later commands may overtake.
     // For an answer that bypasses the slot: changed under both mutexes; `placed`, under
     // placing_mutex_.
     std::int64_t straight_bytes = 0;  ///< 0: the answer uses the slot.
-    std::byte* straight = nullptr;    ///< Null: the answer is dropped.
+    std::byte* straight = nullptr;    ///< The array; null: the answer is dropped.
     bool placed = false;
   };
 
@@ -244,8 +245,8 @@ class Requester {
   Status unpack(const Slot& slot, int number, const Request& request);
   void release(Slot& slot);
   void let_go(const Pending* pending);
-  bool straight(const Transfer& transfer) const;
-  std::int64_t bytes_max(const Transfer& transfer) const;
+  bool passes_slots(const Transfer& transfer) const;
+  bool one_run(const Transfer& transfer) const;
   void fill_call(Pending& pending, CommandHeader& header);
   void take_reply(Pending& pending, int slot);
   void enqueue(Pending& pending);

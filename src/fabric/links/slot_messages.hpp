@@ -10,14 +10,34 @@
 
 namespace tranship::fabric {
 
-/// Returns whether the bytes go directly out of or into the array on that side, without a slot:
-/// whether they belong to one nest that is dense there.
-bool goes_straight(const SlotGeometry& geometry, std::span<const LoopNest> nests, Side side);
+/// The array's side of a slot's command: nests, or runs. The other side is the slot, in which the
+/// bytes lie one after another.
+struct ArraySide {
+  std::span<const LoopNest> nests;
+  std::span<const Run> runs;
+  Side side;
+};
+
+/// Returns whether bytes that lie in so many runs of an array go directly out of or into it,
+/// without a slot: whether they are many, and the runs long.
+bool goes_straight(const SlotGeometry& geometry, std::int64_t bytes, std::int64_t runs);
+bool goes_straight(const SlotGeometry& geometry, const ArraySide& array);
+
+/// Returns the number of contiguous runs of a nest on one side; the other side is packed.
+std::int64_t runs_of(const LoopNest& nest, Side side);
+
+/// Returns the bytes of an array at `base`, in the order in which a slot would hold them.
+GatheredBytes bytes_in_array(const ArraySide& array, const std::byte* base);
+
+/// Returns where the bytes of a slot from `offset` on belong in an array at `base`: the first runs
+/// of the `left` bytes that are still to come.
+ReceiveBuffer place_in_array(const ArraySide& array, std::byte* base, std::int64_t offset,
+                             std::int64_t left);
 
 /// The bytes that accompany a slot's command or answer, in the slot or in an array.
 struct SlotBytes {
   std::int64_t bytes = 0;
-  const std::byte* array = nullptr;             ///< Null: the bytes are in the slot.
+  GatheredBytes array{};                        ///< Empty: the bytes are in the slot.
   std::shared_ptr<const void> owner = nullptr;  ///< Held while the array may be read.
 };
 

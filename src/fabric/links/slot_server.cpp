@@ -85,14 +85,16 @@ bool SlotServer::serve_quickly() {
   return !next();
 }
 
-/// Returns whether a command moves few bytes, or a single run, of plain memory.
+/// Returns whether a command moves few bytes, or a single run, of plain memory, or bytes that have
+/// been placed there already.
 bool SlotServer::quick(int slot) const {
   const CommandHeader header = read_header(options_.segment.command(slot));
   const bool small = header.bytes <= options_.segment.geometry().inside_bytes &&
                      header.nest_count >= 1 && header.nest_count <= quick_nests_max;
   const bool one_run = header.nest_count == 1 && header.word_count == command_words(0);
   if (header.operation == static_cast<std::uint32_t>(Operation::call)) return false;
-  if (!small && !one_run) return false;
+  const bool placed = work_[static_cast<std::size_t>(slot)].placed == header.sequence;
+  if (!small && !one_run && !placed) return false;
   auto one = options_.exports->use(header.export_id);
   return !one || held(std::move(one))->array().place.attachment == nullptr;
 }
@@ -116,7 +118,7 @@ ReceiveBuffer SlotServer::place(int slot, std::span<const std::byte> command, st
                                 std::int64_t left) {
   const SlotSegment& segment = options_.segment;
   if (!takes_bytes(segment, false, slot) || command.size() < sizeof(CommandHeader)) return {};
-  const CommandHeader header = placing_.header = read_header(command.data());
+  const CommandHeader header = read_header(command.data());
   const std::int64_t bytes = offset + left;
   const bool write = header.operation == static_cast<std::uint32_t>(Operation::write);
   const std::size_t length = sizeof header + header.word_count * sizeof(std::int64_t);
@@ -124,16 +126,30 @@ ReceiveBuffer SlotServer::place(int slot, std::span<const std::byte> command, st
   if (auto one = write ? options_.exports->use(header.export_id) : nullptr) {
     const auto in_use = held(std::move(one));
     const ExportedArray& array = in_use->array();
-    const bool takes =
-        array.place.attachment == nullptr && array.writable &&
-        read_nests(command.data(), bytes_max(), array.bytes, placing_scratch_, placing_).ok() &&
-        goes_straight(segment.geometry(), placing_.nests, Side::target);
-    if (takes) {
-      std::byte* target = array.place.address + placing_.nests[0].target_offset + offset;
-      return {{target, static_cast<std::size_t>(left)}, in_use};
+    // A message's parts come one after another: its command is read with the first one.
+    const bool begun = offset > 0 && slot == placing_slot_ && header == placing_.header;
+    if (!begun) read_placing(slot, header, command, array);
+    if (placing_straight_) {
+      work_[static_cast<std::size_t>(slot)].placed = header.sequence;
+      ReceiveBuffer room = place_in_array({placing_.nests, placing_.runs, Side::target},
+                                          array.place.address, offset, left);
+      room.held = in_use;
+      return room;
     }
   }
   return {place_in_slot(segment, slot, offset), {}};
+}
+
+/// Reads the command of a message whose bytes are to be placed, and whether they go into the array.
+void SlotServer::read_placing(int slot, const CommandHeader& header,
+                              std::span<const std::byte> command, const ExportedArray& array) {
+  placing_slot_ = -1;
+  placing_.header = header;
+  placing_straight_ =
+      array.place.attachment == nullptr && array.writable &&
+      read_nests(command.data(), bytes_max(), array.bytes, placing_scratch_, placing_).ok() &&
+      goes_straight(options_.segment.geometry(), {placing_.nests, placing_.runs, Side::target});
+  placing_slot_ = slot;
 }
 
 bool SlotServer::executing() const {
@@ -191,14 +207,16 @@ Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pend
                                             "export an array that is writable instead"};
   }
   const bool plain = array.place.attachment == nullptr;
-  const Side side = write ? Side::target : Side::source;
-  const bool straight =
-      options_.network && plain && goes_straight(segment.geometry(), command.nests, side);
+  const ArraySide side{command.nests, command.runs, write ? Side::target : Side::source};
+  const bool straight = options_.network && plain && goes_straight(segment.geometry(), side);
   if (!straight && command.header.bytes > segment.geometry().slot_bytes) {
     return Error{ErrorCode::invalid_argument, "a peer's command has more bytes than a slot holds"};
   }
   if (!plain) return execute(slot, one, pending);
-  if (straight && !write) work.read_straight = held(one);
+  if (straight && !write) {
+    work.read_bytes = bytes_in_array(side, array.place.address);
+    work.read_straight = held(one);
+  }
   if (straight) return {};
   if (write) {
     const bool cold = command.header.cold != 0;
@@ -285,7 +303,7 @@ void SlotServer::finish(int slot, const Status& status) {
   } else if (work.command.header.operation == static_cast<std::uint32_t>(Operation::read)) {
     bytes.bytes = work.command.header.bytes;
     if (const auto one = std::move(work.read_straight)) {
-      bytes.array = one->array().place.address + work.command.nests[0].source_offset;
+      bytes.array = std::move(work.read_bytes);
       bytes.owner = one;
     }
   } else if (work.reply_bytes > 0) {

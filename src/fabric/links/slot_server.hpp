@@ -101,13 +101,18 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     std::vector<std::int64_t> scratch;
     std::size_t reply_bytes = 0;
     std::shared_ptr<const Export> read_straight;  ///< The array from which the answer is sent.
-    bool busy = false;                            ///< Guarded by finishing_mutex_.
+    GatheredBytes read_bytes;                     ///< And which of its bytes.
+    /// The last command whose bytes went directly into an array; for the progress thread only.
+    std::uint64_t placed = 0;
+    bool busy = false;  ///< Guarded by finishing_mutex_.
   };
 
   std::optional<int> next() const;
   std::optional<int> next_of_any() const;
   bool filled_before(int slot, int other) const;
   bool waits(int slot) const;
+  void read_placing(int slot, const CommandHeader& header, std::span<const std::byte> command,
+                    const ExportedArray& array);
   bool quick(int slot) const;
   void carry_out(int slot, std::vector<std::byte>& question);
   std::int64_t bytes_max() const;
@@ -124,7 +129,10 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   mutable std::mutex serving_mutex_;    ///< guards work_ and head_
   std::vector<Work> work_;              ///< By slot; `execute` may hold an entry's command.
   std::atomic<int> head_{0};            ///< The slot after the one that was carried out last.
-  Command placing_;                     ///< For the progress thread only, as is placing_scratch_.
+  // For the progress thread only: the command whose bytes arrive.
+  int placing_slot_ = -1;
+  Command placing_;
+  bool placing_straight_ = false;  ///< Its bytes go directly into the array.
   std::vector<std::int64_t> placing_scratch_;
   std::atomic<std::chrono::steady_clock::rep> called_{0};
   std::atomic<bool> stopping_{false};

@@ -30,6 +30,8 @@ struct CommandHeader {
   std::uint32_t nest_count = 0;
   std::uint32_t word_count = 0;
   std::int64_t bytes = 0;
+
+  bool operator==(const CommandHeader&) const = default;
 };
 
 constexpr std::int64_t command_bytes_max = 16 * 1024;

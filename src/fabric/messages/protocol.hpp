@@ -23,7 +23,7 @@ constexpr std::size_t carrier_key_bytes_max = 4096;
 constexpr std::size_t carrier_kind_bytes_max = 128;
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 9;
+constexpr std::uint32_t protocol_version_current = 10;
 
 enum class MessageType : std::uint32_t {
   hello = 1,     ///< Requester: its identity, and a descriptor of its bell.

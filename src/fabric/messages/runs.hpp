@@ -30,12 +30,17 @@ inline std::int64_t runs_of(std::span<const IndexedNest> lists) {
   return runs;
 }
 
-/// Calls `visit(const Run&)` for each run of the nest until a call returns false. Returns whether
-/// no call did.
+/// Calls `visit(const Run&)` for each run of the nest from number `first` on, until a call returns
+/// false. Returns whether no call did.
 template <typename Visit>
-bool for_each_run(const LoopNest& nest, const Visit& visit) {
+bool for_each_run(const LoopNest& nest, const Visit& visit, std::int64_t first = 0) {
   std::array<std::int64_t, LoopNest::loops_max> position{};
-  for (std::int64_t left = runs_of(nest); left > 0; --left) {
+  std::int64_t rest = first;
+  for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank) && rest > 0; ++k) {
+    position[k] = rest % nest.loops[k].extent;
+    rest /= nest.loops[k].extent;
+  }
+  for (std::int64_t left = runs_of(nest) - first; left > 0; --left) {
     std::int64_t source = nest.source_offset;
     std::int64_t target = nest.target_offset;
     for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {

@@ -53,6 +53,10 @@ struct SlotGeometry {
   /// few messages for many bytes, but no message so long that others wait.
   std::int64_t straight_bytes = std::int64_t{1} << 20;
 
+  /// Shortest runs, on average, that go directly between two arrays: for shorter ones the kernel
+  /// takes longer than the copies through the slots.
+  std::int64_t straight_run_bytes() const { return 3 * inside_bytes / 8; }
+
   bool valid() const {
     constexpr std::int64_t most = std::int64_t{1} << 30;
     return slots >= 1 && slots <= slots_max && slot_bytes >= 4096 && slot_bytes <= most &&

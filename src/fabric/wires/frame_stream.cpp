@@ -22,7 +22,52 @@ constexpr std::size_t turn_bytes_max = std::size_t{8} << 20;
 constexpr std::size_t beyond_bulk_bytes = 1024;
 constexpr std::size_t control_bytes = CMSG_SPACE(sizeof(int) * descriptors_max);
 
+/// Most parts of a message that one system call writes or reads.
+constexpr std::size_t parts_max = 256;
+
 MessageHeader message_of(const FrameHeader& frame) { return {frame.type, frame.slot, frame.call}; }
+
+std::uint32_t checksum_of(const GatheredBytes& bytes) {
+  std::uint32_t sum = 0;
+  for (const auto& part : bytes.parts()) sum = crc32c(part, sum);
+  return sum;
+}
+
+/// Calls `visit` for each part of the first `bytes` of a buffer. Returns how many bytes there were.
+template <typename Visit>
+std::size_t for_each_part(const ReceiveBuffer& buffer, std::size_t bytes, Visit visit) {
+  std::size_t left = bytes;
+  const auto one = [&](std::span<std::byte> part) {
+    part = part.first(std::min(part.size(), left));
+    if (!part.empty()) visit(part);
+    left -= part.size();
+  };
+  one(buffer.bytes);
+  for (const auto& part : buffer.more) one(part);
+  return bytes - left;
+}
+
+/// The parts of a message that one system call writes or reads.
+class Pieces {
+ public:
+  /// Adds a part. Returns false if there are as many as one call takes.
+  bool add(const std::byte* data, std::size_t bytes) {
+    if (count_ == pieces_.size()) return false;
+    if (bytes > 0) pieces_[count_++] = {const_cast<std::byte*>(data), bytes};
+    return true;
+  }
+
+  msghdr message() {
+    msghdr made{};
+    made.msg_iov = pieces_.data();
+    made.msg_iovlen = count_;
+    return made;
+  }
+
+ private:
+  std::array<iovec, parts_max> pieces_;
+  std::size_t count_ = 0;
+};
 
 }  // namespace
 
@@ -125,7 +170,10 @@ bool FrameWriter::keep_bulk() {
   std::lock_guard lock(mutex_);
   const auto keep = [](Frame& frame) {
     if (frame.bulk.empty() || frame.bulk_stays || !frame.kept.empty()) return;
-    frame.kept.assign(frame.bulk.begin(), frame.bulk.end());
+    frame.kept.reserve(frame.bulk.size());
+    for (const auto& part : frame.bulk.parts()) {
+      frame.kept.insert(frame.kept.end(), part.begin(), part.end());
+    }
     frame.bulk = frame.kept;
     frame.owner.reset();
   };
@@ -188,7 +236,7 @@ void FrameWriter::begin_front() {
   told_received_ = received_;
   if (!checksums_) return;
   frame.header.body_checksum = crc32c(frame.body);
-  frame.header.bulk_checksum = crc32c(frame.bulk);
+  frame.header.bulk_checksum = checksum_of(frame.bulk);
   frame.header.header_checksum = checksum_of(frame.header);
 }
 
@@ -196,21 +244,19 @@ void FrameWriter::begin_front() {
 bool FrameWriter::write_front() {
   if (!begun_) begin_front();
   Frame& frame = queue_.front();
-  const std::array<std::span<const std::byte>, 3> parts{std::as_bytes(std::span(&frame.header, 1)),
-                                                        std::span<const std::byte>(frame.body),
-                                                        frame.bulk};
-  std::array<iovec, 3> pieces{};
-  std::size_t count = 0;
+  Pieces pieces;
   std::size_t skip = written_;
-  for (const auto& part : parts) {
+  const auto add = [&](std::span<const std::byte> part) {
     const std::size_t skipped = std::min(skip, part.size());
     skip -= skipped;
-    if (skipped == part.size()) continue;
-    pieces[count++] = {const_cast<std::byte*>(part.data()) + skipped, part.size() - skipped};
+    return pieces.add(part.data() + skipped, part.size() - skipped);
+  };
+  add(std::as_bytes(std::span(&frame.header, 1)));
+  add(frame.body);
+  for (const auto& part : frame.bulk.parts()) {
+    if (!add(part)) break;
   }
-  msghdr message{};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = count;
+  msghdr message = pieces.message();
   alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
   if (written_ == 0 && !frame.descriptors.empty()) {
     const std::size_t length = sizeof(int) * frame.descriptors.size();
@@ -256,14 +302,22 @@ void FrameReader::reset() {
   descriptors_.clear();
 }
 
-/// Returns where the rest of the current message's bulk belongs, as far as one place has room.
+/// Returns where the rest of the current message's bulk belongs, as far as the handler has room for
+/// it now.
 ReceiveBuffer FrameReader::place(const Handlers& handlers) const {
   const std::uint64_t offset = header_->bulk_bytes - bulk_left_;
-  ReceiveBuffer placement =
+  ReceiveBuffer room =
       handlers.place(message_of(*header_), body_, static_cast<std::int64_t>(offset),
                      static_cast<std::int64_t>(bulk_left_));
-  placement.bytes = placement.bytes.first(std::min(placement.bytes.size(), bulk_left_));
-  return placement;
+  std::size_t left = bulk_left_;
+  const auto cut = [&](std::span<std::byte>& part) {
+    part = part.first(std::min(part.size(), left));
+    left -= part.size();
+  };
+  cut(room.bytes);
+  if (room.more.size() > parts_max - 2) room.more.resize(parts_max - 2);
+  for (auto& part : room.more) cut(part);
+  return room;
 }
 
 /// Reads once: first into the place of the current message's bulk, then into the buffer.
@@ -276,17 +330,19 @@ FrameReader::Outcome FrameReader::receive(const Source& source, const Handlers& 
     begin_ = 0;
   }
   const bool straight = header_ && bulk_left_ > 0 && body_read_ == body_.size() && begin_ == end_;
-  ReceiveBuffer placement;
+  ReceiveBuffer room;
+  Pieces pieces;
+  std::size_t room_bytes = 0;
   if (straight) {
-    placement = place(handlers);
-    if (placement.bytes.empty()) return Outcome::refused;
+    room = place(handlers);
+    if (room.bytes.empty()) return Outcome::refused;
+    room_bytes = for_each_part(
+        room, bulk_left_, [&](std::span<std::byte> part) { pieces.add(part.data(), part.size()); });
   }
-  const std::size_t beyond = straight ? beyond_bulk_bytes : buffer_.size() - end_;
-  std::array<iovec, 2> pieces{
-      {{placement.bytes.data(), placement.bytes.size()}, {buffer_.data() + end_, beyond}}};
-  msghdr message{};
-  message.msg_iov = straight ? pieces.data() : pieces.data() + 1;
-  message.msg_iovlen = straight && placement.bytes.size() == bulk_left_ ? 2 : 1;
+  if (!straight || room_bytes == bulk_left_) {
+    pieces.add(buffer_.data() + end_, straight ? beyond_bulk_bytes : buffer_.size() - end_);
+  }
+  msghdr message = pieces.message();
   alignas(cmsghdr) std::array<std::byte, control_bytes> control{};
   if (takes_descriptors_) {
     message.msg_control = control.data();
@@ -299,16 +355,19 @@ FrameReader::Outcome FrameReader::receive(const Source& source, const Handlers& 
   if (length == 0) return Outcome::ended;
   count = static_cast<std::size_t>(length);
   if (takes_descriptors_ && !take_descriptors(&message)) return Outcome::refused;
-  const std::size_t placed = std::min(count, placement.bytes.size());
-  bulk_came(placement.bytes.first(placed));
+  const std::size_t placed = std::min(count, room_bytes);
+  bulk_came(room, placed);
   end_ += count - placed;
   return Outcome::drained;
 }
 
 /// Counts bytes of the bulk that have been written to their place.
-void FrameReader::bulk_came(std::span<const std::byte> bytes) {
-  if (checksums_) bulk_checksum_ = crc32c(bytes, bulk_checksum_);
-  bulk_left_ -= bytes.size();
+void FrameReader::bulk_came(const ReceiveBuffer& room, std::size_t bytes) {
+  bulk_left_ -= bytes;
+  if (!checksums_) return;
+  for_each_part(room, bytes, [&](std::span<const std::byte> part) {
+    bulk_checksum_ = crc32c(part, bulk_checksum_);
+  });
 }
 
 bool FrameReader::take_descriptors(void* received) {
@@ -344,12 +403,15 @@ FrameReader::Outcome FrameReader::take_frames(const Handlers& handlers) {
     // This check precedes `place`, which may read the body.
     if (checksums_ && header_->body_checksum != body_checksum_) return Outcome::damaged;
     while (bulk_left_ > 0 && begin_ < end_) {
-      const ReceiveBuffer placement = place(handlers);
-      if (placement.bytes.empty()) return Outcome::refused;
-      const std::size_t bulk = std::min(end_ - begin_, placement.bytes.size());
-      std::memcpy(placement.bytes.data(), buffer_.data() + begin_, bulk);
-      bulk_came(placement.bytes.first(bulk));
-      begin_ += bulk;
+      const ReceiveBuffer room = place(handlers);
+      if (room.bytes.empty()) return Outcome::refused;
+      const std::size_t placed =
+          for_each_part(room, end_ - begin_, [&, at = begin_](std::span<std::byte> part) mutable {
+            std::memcpy(part.data(), buffer_.data() + at, part.size());
+            at += part.size();
+          });
+      bulk_came(room, placed);
+      begin_ += placed;
     }
     if (bulk_left_ > 0) return Outcome::drained;
     if (const Outcome o = end_frame(handlers); o != Outcome::drained) return o;

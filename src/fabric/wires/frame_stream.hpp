@@ -67,7 +67,7 @@ class FrameWriter {
   struct Frame {
     FrameHeader header;
     std::vector<std::byte> body;
-    std::span<const std::byte> bulk;
+    GatheredBytes bulk;
     std::shared_ptr<const void> owner;  ///< Owner of the memory of `bulk`.
     bool bulk_stays = false;            ///< As in WireMessage.
     std::vector<FileDescriptor> descriptors;
@@ -144,7 +144,7 @@ class FrameReader {
   Outcome end_frame(const Handlers& handlers);
   bool take_descriptors(void* message);
 
-  void bulk_came(std::span<const std::byte> bytes);
+  void bulk_came(const ReceiveBuffer& room, std::size_t bytes);
 
   bool takes_descriptors_;
   bool checksums_ = false;

@@ -14,6 +14,7 @@
 #include "base/error.hpp"
 #include "fabric/messages/contact.hpp"
 #include "fabric/messages/protocol.hpp"
+#include "fabric/wires/gathered_bytes.hpp"
 #include "os/descriptor.hpp"
 
 namespace tranship::fabric {
@@ -34,7 +35,7 @@ struct WireMessage {
   std::span<const std::byte> body;
   /// Bytes that the receiver's wire writes where its `place` handler says. The sender's wire reads
   /// them in place, perhaps several times, until it releases `owner`.
-  std::span<const std::byte> bulk;
+  GatheredBytes bulk{};
   /// Held while `bulk` may still be read: until the receiver has acknowledged the message, the
   /// connection is lost, or keep_bulk() has copied the rest.
   std::shared_ptr<const void> owner{};
@@ -52,8 +53,9 @@ constexpr std::size_t body_bytes_max = std::size_t{4} << 20;
 /// Memory to which part of a message's bulk is written.
 struct ReceiveBuffer {
   std::span<std::byte> bytes;  ///< Empty refuses the message, and ends the connection.
-  /// Held while `bytes` may be written; released afterwards.
+  /// Held while the memory may be written; released afterwards.
   std::shared_ptr<const void> held{};
+  std::vector<std::span<std::byte>> more{};  ///< Where the bytes after those go, part by part.
 };
 
 /// Carries messages between authenticated processes, each message completely and once. Messages

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "base/random.hpp"
 #include "fabric/helpers.hpp"
@@ -25,8 +26,19 @@ LoopNest rows_of(std::int64_t rows, std::int64_t row_bytes, bool dense_source, b
   return nest;
 }
 
+/// Returns a box of planes of rows, with gaps between the rows and between the planes.
+LoopNest random_box(Random& random) {
+  const std::int64_t row_bytes = random.between(1, 20000);
+  LoopNest nest = rows_of(random.between(1, 20), row_bytes, random.chance(0.5), random.chance(0.5));
+  Loop& rows = nest.loops[0];
+  nest.loops[nest.rank++] = {random.between(1, 3), rows.source_stride * rows.extent + 100,
+                             rows.target_stride * rows.extent + (random.chance(0.5) ? 100 : 0)};
+  return nest;
+}
+
 LoopNest random_nest(Random& random) {
   const std::int64_t sizes[] = {1, 8191, 8192, 8193, 16384, 65536, 1 << 20, (1 << 20) + 1};
+  if (random.chance(0.3)) return random_box(random);
   if (random.chance(0.4)) {
     return rows_of(random.between(1, 600), random.between(1, 3000), random.chance(0.5),
                    random.chance(0.5));
@@ -59,10 +71,40 @@ struct Mapping {
   std::byte* data;
 };
 
-/// A copy of the whole array.
+/// Runs of one length each, scattered over the array, in several lists.
+struct RandomLists {
+  explicit RandomLists(Random& random) {
+    const std::int64_t cell_bytes = random.between(1, 60000);
+    const std::int64_t cells = array_bytes / cell_bytes;
+    const std::int64_t count = std::min<std::int64_t>(cells, 3000);
+    std::vector<std::int64_t> places(static_cast<std::size_t>(cells));
+    std::iota(places.begin(), places.end(), 0);
+    for (std::size_t k = places.size() - 1; k > 0; --k) {
+      std::swap(places[k], places[static_cast<std::size_t>(random.below(std::ssize(places)))]);
+    }
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::int64_t place = places[static_cast<std::size_t>(k)];
+      entries.push_back({random.below(cells) * cell_bytes, place * cell_bytes, 1});
+    }
+    const std::size_t cut = entries.size() / 3;
+    for (const auto& part : {std::span(entries).first(cut), std::span(entries).subspan(cut)}) {
+      if (part.empty()) continue;
+      IndexedNest& list = lists.emplace_back();
+      list.nest = run_of(random.between(1, cell_bytes));
+      list.entries = part;
+    }
+    expand(lists, nests);
+  }
+
+  std::vector<IndexedEntry> entries;
+  std::vector<IndexedNest> lists;
+  std::vector<LoopNest> nests;  ///< the same, as nests
+};
+
+/// A copy of the whole array, or of every second 64 KiB.
 struct Copy {
-  Copy(RemoteArray& array, std::byte* local, bool write)
-      : nest(run_of(array_bytes)),
+  Copy(RemoteArray& array, std::byte* local, bool write, bool whole = true)
+      : nest(whole ? run_of(array_bytes) : rows_of(array_bytes >> 17, 1 << 16, false, false)),
         request(write ? write_request({&nest, 1}, local, array)
                       : read_request({&nest, 1}, array, local)) {
     request.tag = 1;
@@ -85,11 +127,20 @@ void bytes_arrive(int sockets) {
   auto expected_there = there;
   auto expected_here = here;
   Random random(7);
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < 120; ++round) {
     const bool write = random.chance(0.5);
-    std::vector<LoopNest> nests{random_nest(random)};
-    const Request request = write ? write_request(nests, here.data(), *array)
-                                  : read_request(nests, *array, here.data());
+    const RandomLists lists(random);
+    const bool listed = random.chance(0.4);
+    std::vector<LoopNest> nests = lists.nests;
+    if (!listed) {
+      nests = {random_nest(random)};
+    }
+    Request request = write ? write_request(nests, here.data(), *array)
+                            : read_request(nests, *array, here.data());
+    if (listed) {
+      request.nests = {};
+      request.indexed = lists.lists;
+    }
     EXPECT(carry(pair.channel, request).ok());
     slow_copy(nests, write ? expected_here.data() : expected_there.data(),
               write ? expected_there.data() : expected_here.data(), false);
@@ -104,7 +155,7 @@ void cancel_copies(int sockets) {
   const auto array = export_to(pair, there.data());
   for (int round = 0; round < 20; ++round) {
     Mapping local;
-    Copy copy(*array, local.data, round % 2 == 0);
+    Copy copy(*array, local.data, round % 2 == 0, round % 3 != 0);
     REQUIRE(pair.channel.submit(copy.request).ok());
     if (round % 4 >= 2) std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
     pair.channel.cancel(1);
@@ -125,7 +176,7 @@ void withdraw_under_copies(int sockets) {
     Mapping there;
     const auto array = export_to(pair, there.data);
     std::vector<std::byte> here(array_bytes);
-    Copy copy(*array, here.data(), round % 2 == 0);
+    Copy copy(*array, here.data(), round % 2 == 0, round % 3 != 0);
     REQUIRE(pair.channel.submit(copy.request).ok());
     std::this_thread::sleep_for(std::chrono::microseconds(300 * round));
     // The requester takes no answer while the array is withdrawn.
@@ -142,7 +193,7 @@ void close_under_copies(int sockets) {
     Mapping there;
     Mapping here;
     const auto array = export_to(pair, there.data);
-    Copy copy(*array, here.data, round % 2 == 0);
+    Copy copy(*array, here.data, round % 2 == 0, round % 3 != 0);
     REQUIRE(pair.channel.submit(copy.request).ok());
     Fabric& first = round % 4 < 2 ? *pair.requester : *pair.exporter;
     EXPECT(first.close().ok());
@@ -312,7 +363,9 @@ TEST(an_array_stays_in_use_until_its_answer_is_sent_no_more) {
   (void)served.command(Operation::read, 1 << 20);
   served.serve();
   REQUIRE(served.answers.size() == 1);
-  EXPECT(served.answers[0].array == served.data.data() && served.answers[0].bytes == 1 << 20);
+  REQUIRE(served.answers[0].array.parts().size() == 1);
+  EXPECT(served.answers[0].array.parts()[0].data() == served.data.data());
+  EXPECT(served.answers[0].bytes == 1 << 20 && served.answers[0].array.size() == 1 << 20);
   const auto gone = served.exports->remove("a");
   EXPECT(!served.exports->wait_unused(*gone, 0ms));
   served.answers.clear();
@@ -327,16 +380,20 @@ TEST(on_one_machine_no_command_moves_more_than_a_slot_holds) {
             1 + static_cast<std::uint32_t>(ErrorCode::invalid_argument));
 }
 
-TEST(a_command_of_more_than_a_slot_holds_is_one_run) {
-  Served served(true);
-  CommandWriter writer(std::int64_t{1} << 30);
-  LoopNest local;
-  REQUIRE(writer.add(rows_of(100, 1000, false, false), Operation::read, local));
-  CommandHeader header;
-  header.export_id = served.exports->find("a")->id();
-  header.operation = static_cast<std::uint32_t>(Operation::read);
-  (void)writer.write(header, served.segment.command(0));
-  served.serve();
-  EXPECT_EQ(served.segment.control(0).error_code,
-            1 + static_cast<std::uint32_t>(ErrorCode::invalid_argument));
+TEST(a_command_of_more_than_a_slot_holds_has_long_runs) {
+  for (const std::int64_t row_bytes : {1000, 4000}) {
+    Served served(true);
+    CommandWriter writer(std::int64_t{1} << 30);
+    LoopNest local;
+    REQUIRE(writer.add(rows_of(100, row_bytes, false, false), Operation::read, local));
+    CommandHeader header;
+    header.export_id = served.exports->find("a")->id();
+    header.operation = static_cast<std::uint32_t>(Operation::read);
+    (void)writer.write(header, served.segment.command(0));
+    served.serve();
+    const auto refused = 1 + static_cast<std::uint32_t>(ErrorCode::invalid_argument);
+    EXPECT_EQ(served.segment.control(0).error_code, row_bytes == 1000 ? refused : 0);
+    REQUIRE(served.answers.size() == 1);
+    EXPECT_EQ(served.answers[0].array.parts().size(), row_bytes == 1000 ? 0U : 100U);
+  }
 }

@@ -59,10 +59,30 @@ std::byte content(std::uint64_t message, std::size_t offset) {
   return static_cast<std::byte>(message * 31 + offset * 7);
 }
 
-/// Returns the space for the rest of a message's bulk in `placed`, which is renewed at offset 0.
-ReceiveBuffer room_in(std::vector<std::byte>& placed, std::int64_t offset, std::int64_t left) {
+/// Returns the space for the rest of a message's bulk in `placed`, which is renewed at offset 0, in
+/// parts of at most `part_bytes`; the last ones may be left for the next call.
+ReceiveBuffer room_in(std::vector<std::byte>& placed, std::int64_t offset, std::int64_t left,
+                      std::size_t part_bytes = SIZE_MAX) {
   if (offset == 0) placed.assign(static_cast<std::size_t>(left), std::byte{});
-  return {std::span(placed).subspan(static_cast<std::size_t>(offset)), {}};
+  std::span<std::byte> rest = std::span(placed).subspan(static_cast<std::size_t>(offset));
+  ReceiveBuffer room;
+  const auto part = [&] {
+    const auto taken = rest.first(std::min(rest.size(), part_bytes));
+    rest = rest.subspan(taken.size());
+    return taken;
+  };
+  room.bytes = part();
+  while (!rest.empty() && room.more.size() < 400) room.more.push_back(part());
+  return room;
+}
+
+/// Returns bytes as parts of at most `part_bytes`.
+GatheredBytes in_parts(std::span<const std::byte> bytes, std::size_t part_bytes) {
+  GatheredBytes all;
+  for (std::size_t at = 0; at < bytes.size(); at += part_bytes) {
+    all.add(bytes.subspan(at, std::min(part_bytes, bytes.size() - at)));
+  }
+  return all;
 }
 
 /// One end of a connection that is resumed on one socket after another.
@@ -81,14 +101,16 @@ struct End {
     message.header.type = MessageType::notice;
     message.header.call = number;
     message.body = bodies;
-    message.bulk = bulk;
+    message.bulk = in_parts(bulk, random.chance(0.5) ? 30000 : random.between(1, 3000));
     EXPECT(writer.send(message, random.chance(0.5)));
   }
 
   void read(const ByteStream& stream) {
     FrameReader::Handlers handlers;
     handlers.place = [this](const MessageHeader&, std::span<const std::byte>, std::int64_t offset,
-                            std::int64_t left) { return room_in(placed, offset, left); };
+                            std::int64_t left) {
+      return room_in(placed, offset, left, random.chance(0.5) ? SIZE_MAX : random.between(1, 3000));
+    };
     handlers.frame = [this](const FrameHeader& frame, std::span<const std::byte> body,
                             std::span<FileDescriptor>) {
       writer.acknowledged(frame.acknowledged);
@@ -270,7 +292,7 @@ TEST(a_message_with_any_bit_changed_is_never_delivered) {
   WireMessage message;
   message.header = {MessageType::answered, 3, 8};
   message.body = body;
-  message.bulk = bulk;
+  message.bulk = std::span<const std::byte>(bulk);
   REQUIRE(writer.send(message, true));
   std::vector<std::byte> bytes(sizeof(FrameHeader) + body.size() + bulk.size());
   REQUIRE(recv(sockets[1].get(), bytes.data(), bytes.size(), 0) == std::ssize(bytes));
