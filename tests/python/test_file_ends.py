@@ -359,6 +359,42 @@ def test_a_forked_child_does_not_end_its_parents_file(tmp_path: Path) -> None:
     assert parent.returncode == 0 and np.load(tmp_path / "new.npy").all()
 
 
+FORKED_WITHIN = """
+    import os, sys
+    import numpy as np
+    import tranship as ts
+    engine = ts.Engine(threads=1)
+    data = np.arange(1 << 22, dtype="f8").reshape(2048, 2048)
+    file = ts.File(sys.argv[1], extents=data.shape, fields="f8", mode="w")
+    for call in ("flush", "close", "discard", "copy"):
+        event = engine.copy(data, file)
+        child = os.fork()
+        if child == 0:
+            try:
+                if call == "copy":
+                    ts.Engine(threads=1).copy(data, file).wait(timeout=20)
+                else:
+                    getattr(file, call)()
+            except ts.Closed as error:
+                print(call, error, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        event.wait(timeout=20)
+    file.close()
+"""
+
+
+def test_a_child_that_was_forked_within_a_copy_does_not_wait_for_it(tmp_path: Path) -> None:
+    parent = python(FORKED_WITHIN, tmp_path / "new.npy")
+    out, _ = parent.communicate(timeout=60)
+    said = out.splitlines()
+    assert [line.split()[0] for line in said] == ["flush", "copy"]
+    assert all("forked" in line for line in said)
+    assert parent.returncode == 0
+    expected = np.arange(1 << 22, dtype="f8").reshape(2048, 2048)
+    assert np.array_equal(np.load(tmp_path / "new.npy"), expected)
+
+
 TRUNCATED: dict[str, Callable[[bytes], bytes]] = {
     "no data": lambda content: content[:200],
     "half": lambda content: content[: len(content) // 2],

@@ -84,7 +84,8 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   /// @error closed after close(), and in a child of the process that opened it
   Status flush();
 
-  /// Waits for the transfers into the file for at most `timeout`; returns whether all have ended.
+  /// Waits for the transfers into the file for at most `timeout`; returns whether all have ended. A
+  /// child of the process that opened it has none.
   bool wait_for_transfers(std::chrono::nanoseconds timeout);
 
   /// Flushes the file if something was written since the last flush(), or if it is new. Later
@@ -97,7 +98,8 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
 
   /// Checks that a request may read the file, or write it.
   /// @error permission if it was opened for the other direction
-  /// @error closed; io if its header could not be marked before it is changed
+  /// @error closed after close(), and to write in a child of the process that opened it
+  /// @error io if its header could not be marked before it is changed
   Status admits(bool reading) const;
 
   std::function<void(const Status&)> note_transfer(const std::string& label,
@@ -133,6 +135,9 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   void open_direct();
   int reopen(int flags) const;
   Status usable() const;
+  /// Whether this is a child of the process that opened the file: the threads that end transfers,
+  /// and those that may hold the mutex, live in the parent.
+  bool forked() const;
   Status failure() const;
   Status sync();
   Status finish(std::unique_lock<std::mutex>& lock);

@@ -9,8 +9,10 @@
 
 namespace tranship {
 
+bool File::forked() const { return ::getpid() != opener_; }
+
 Status File::usable() const {
-  if (::getpid() != opener_) {
+  if (forked()) {
     return Error{ErrorCode::closed,
                  "'" + path_ +
                      "' was opened by the process that this one was forked "
@@ -22,7 +24,7 @@ Status File::usable() const {
 }
 
 Status File::admits(bool reading) const {
-  if (closed_.load(std::memory_order_acquire)) return usable();
+  if (closed_.load(std::memory_order_acquire) || (!reading && forked())) return usable();
   if (!reading && !writable_) {
     return Error{ErrorCode::permission, "'" + path_ + "' was opened for reading",
                  "open it for writing to copy into it"};
@@ -43,7 +45,7 @@ Status File::admits(bool reading) const {
 
 std::function<void(const Status&)> File::note_transfer(const std::string& label,
                                                        std::int64_t bytes) {
-  if (!writable_ || closed_.load(std::memory_order_acquire)) return {};
+  if (!writable_ || !usable()) return {};
   std::lock_guard lock(mutex_);
   const std::int64_t number = ++transfers_begun_;
   ++transfers_active_;
@@ -75,6 +77,7 @@ void File::end_transfer(std::int64_t number, const std::string& label, std::int6
 }
 
 bool File::wait_for_transfers(std::chrono::nanoseconds timeout) {
+  if (forked()) return true;  // the transfers are the parent's, and so is the mutex
   std::unique_lock lock(mutex_);
   return ended_.wait_for(lock, timeout, [&] { return transfers_active_ == 0; });
 }
@@ -138,7 +141,7 @@ Status File::flush() {
 }
 
 Status File::close() {
-  if (::getpid() != opener_ || closed_.load(std::memory_order_acquire)) return {};
+  if (forked() || closed_.load(std::memory_order_acquire)) return {};
   std::unique_lock lock(mutex_);
   Status status;
   if (writable_ && (new_file_ || transfers_begun_ != transfers_flushed_)) status = finish(lock);
@@ -148,6 +151,7 @@ Status File::close() {
 }
 
 void File::discard() {
+  if (forked()) return;
   std::lock_guard lock(mutex_);
   closed_.store(true, std::memory_order_release);
   new_file_.reset();
@@ -155,7 +159,7 @@ void File::discard() {
 
 /// Completes the file when the last reference to it goes away; no transfer is in flight then.
 void File::let_go() {
-  if (::getpid() != opener_ || !writable_ || closed_.load(std::memory_order_acquire)) return;
+  if (forked() || !writable_ || closed_.load(std::memory_order_acquire)) return;
   std::unique_lock lock(mutex_);
   if (!failure() || (!new_file_ && (!mark_ || !mark_->set()))) return;
   if (new_file_ && bytes_written_ < payload_bytes_) {
