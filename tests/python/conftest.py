@@ -57,11 +57,13 @@ def link_usage(tmp_path_factory: pytest.TempPathFactory) -> None:
 def profile(cache_folder: Path) -> str:
     """Returns this machine's profile, measured with small samples and saved as the default one.
 
-    Its hand-off is fixed: on a busy machine a measured one may be as long as a copy of MiB, and
-    tests look at which thread carries a copy.
+    Its hand-off, its latencies and the time of a plan are fixed: on a busy machine measured ones
+    may be as long as a copy of MiB, and tests look at paths, and at which thread carries a copy.
     """
     content = json.loads(profiles.calibrate(sample_bytes=1 << 20))
-    content["handoff_s"] = 20e-6
+    content["handoff_s"] = content["planning_s"] = 20e-6
+    for channel in content["channels"]:
+        channel["latency_s"] = content["handoff_s"]
     measured = json.dumps(content)
     path = profiles.cache_path()
     assert path is not None and path.parent == cache_folder

@@ -19,7 +19,7 @@ import tranship as ts
 from tranship_bench import benches
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     """Waits until `condition` is true; returns whether it became true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -29,7 +29,6 @@ def eventually(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
     return True
 
 
-@functools.cache
 def stop(process: subprocess.Popen[str]) -> None:
     """Sends SIGSTOP to a child and waits until the last of its threads is stopped."""
     process.send_signal(signal.SIGSTOP)
@@ -37,6 +36,7 @@ def stop(process: subprocess.Popen[str]) -> None:
     assert eventually(lambda: os.waitid(os.P_PID, process.pid, flags) is not None)
 
 
+@functools.cache
 def run_small(name: str) -> tuple[int, list[dict[str, Any]]]:
     """Runs a benchmark in small size once; returns its exit status and result lines."""
     lines: list[dict[str, Any]] = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import tranship as ts
+from support import eventually
 from tranship import errors, hardware, profiles
 from tranship.cli import copy as copy_command
 from tranship.cli import main
@@ -642,7 +643,11 @@ def test_boxes_cover_a_shape_once(count_max: int) -> None:
 
 def test_ctrl_c_ends_a_measurement_cleanly(folder: Path) -> None:
     command = process("calibrate", "--sample", "256MiB", "--no-processes")
-    time.sleep(1.5)
+    measures = 300 << 10  # KiB: more than the program and its libraries, less than the samples
+    status = Path(f"/proc/{command.pid}/status")
+
+    resident = re.compile(r"VmRSS:\s*(\d+) kB")
+    assert eventually(lambda: int(resident.findall(status.read_text())[0]) > measures)
     command.send_signal(signal.SIGINT)
     out, err = command.communicate(timeout=30)
     assert command.returncode == 130, err

@@ -39,7 +39,7 @@ def test_the_version_comes_at_once() -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "tranship" in imported
     assert not imported & {"numpy", "tranship._core", "typer", "rich"}
-    assert seconds < 2.0, "0.1 s on a quiet machine"
+    assert seconds < 10.0, "0.1 s on a quiet machine"
 
 
 @pytest.mark.parametrize("name", ["tranship", "tranship.cli"])

@@ -170,16 +170,16 @@ def test_equal_priorities_keep_their_order(queueing_profile: str) -> None:
 def test_ctrl_c_is_heard_while_waiting(queueing_profile: str) -> None:
     with ts.Engine(profile=queueing_profile, threads=1) as engine:
         slow = Slow()
-        events = [slow.start(engine) for _ in range(60)]
+        events = [slow.start(engine) for _ in range(300)]
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
+            timer.start()
             events[-1].wait()
-        assert time.monotonic() - begin < 1.5
+        assert time.monotonic() - begin < 5
         assert not events[-1].done()
         begin = time.monotonic()
-    assert time.monotonic() - begin < 2, "closing an engine with outstanding copies took too long"
+    assert time.monotonic() - begin < 5, "closing an engine with outstanding copies took too long"
     with pytest.raises(ts.Closed, match="closed before"):
         events[-1].wait(timeout=1)
 

@@ -212,20 +212,18 @@ def test_types_of_equal_width_are_told_apart(engine):
         engine.copy(source, Given(np.zeros(6, "u2"))).wait()
 
 
-def test_tensors_on_gpus(engine):
-    try:
+def test_tensors_on_gpus():
+    with tranship.Engine(emulated_gpus=2, threads=1) as engine:
         memory = [engine.empty((4, 6), memory="device0") for _ in range(2)]
-    except tranship.Error:
-        pytest.skip("no GPU; set TRANSHIP_EMULATED_GPUS=2")
-    numbers = np.arange(24.0).reshape(4, 6)
-    engine.copy(numbers, memory[0]).wait()
-    source, target = (
-        Given(numbers, CUDA, 0, one.__cuda_array_interface__["data"][0]) for one in memory
-    )
-    event = engine.copy(source, target, stream=1)
-    event.wait()
-    assert event.plan.path == "node0/device0 > node0/device0"
-    np.testing.assert_array_equal(memory[1].numpy(), numbers)
+        numbers = np.arange(24.0).reshape(4, 6)
+        engine.copy(numbers, memory[0]).wait()
+        source, target = (
+            Given(numbers, CUDA, 0, one.__cuda_array_interface__["data"][0]) for one in memory
+        )
+        event = engine.copy(source, target, stream=1)
+        event.wait()
+        assert event.plan.path == "node0/device0 > node0/device0"
+        np.testing.assert_array_equal(memory[1].numpy(), numbers)
 
 
 @pytest.mark.parametrize(

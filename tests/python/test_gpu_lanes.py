@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -91,6 +92,12 @@ class Other:
         self.process.stdin.flush()
         assert self.read() == "copied\n"
 
+    def copy_twice(self) -> None:
+        """Copies twice: others expect more for twice the time in between, and leave the link."""
+        self.copy()
+        time.sleep(0.4)
+        self.copy()
+
     def end(self, how: signal.Signals | None = None) -> None:
         if how is not None:
             self.process.send_signal(how)
@@ -109,7 +116,7 @@ def test_a_link_that_another_process_uses_is_left_out_and_comes_back(
 ) -> None:
     with opened(tmp_path) as (engine, pinned, on_gpu):
         assert links_of(engine.plan(pinned, on_gpu)) == ALL
-        other.copy()
+        other.copy_twice()
         plan = engine.plan(pinned, on_gpu)
         assert "device2" not in links_of(plan) and "device0" in links_of(plan)
         assert "left to other processes: node0 gpu_write pinned0 > device2" in plan.explain()
@@ -121,7 +128,7 @@ def test_a_link_that_another_process_uses_is_left_out_and_comes_back(
 
 def test_idle_links_are_shared_with_the_other_process(tmp_path: Path, other: Other) -> None:
     with opened(tmp_path) as (engine, pinned, on_gpu):
-        other.copy()
+        other.copy_twice()
         assert links_of(engine.plan(pinned, on_gpu)) == {"device0", "device1"}
 
 
@@ -153,9 +160,7 @@ def test_a_process_that_is_killed_or_stopped_closes_no_link_for_long(
 def test_an_engine_that_is_closed_closes_no_link(tmp_path: Path) -> None:
     other = Other(tmp_path, "device1")
     with opened(tmp_path) as (engine, pinned, on_gpu):
-        # The second copy comes within a second of the first: more are expected.
-        other.copy()
-        other.copy()
+        other.copy_twice()
         assert links_of(engine.plan(pinned, on_gpu)) != ALL
         other.end()
         assert links_of(engine.plan(pinned, on_gpu)) == ALL

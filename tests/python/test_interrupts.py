@@ -15,7 +15,7 @@ from staging_servers import Servers
 
 import tranship as ts
 
-SOON_S = 1.0
+SOON_S = 5.0
 """Seconds; 0.2 s is promised, and the rest is for the interpreter's exit on a busy machine."""
 
 WAITS = {

@@ -18,7 +18,7 @@ import tranship as ts
 from support import eventually, run_script
 
 Start = Callable[..., Exporter]
-LOST_S = 2.0
+LOST_S = 5.0
 """Seconds within which the death of a peer is noticed."""
 
 LARGE_BYTES = 1 << 27
@@ -131,16 +131,19 @@ def test_a_withdrawal_waits_for_copies_into_mapped_memory(
     with ts.Engine(profile=queueing_profile, threads=2) as engine:
         shared = engine.connect(other.contact)["shared"]
         engine.copy(source, shared).wait(timeout=20)
-        begin = time.perf_counter()
-        engine.copy(source, shared).wait(timeout=20)
-        one_s = time.perf_counter() - begin
+        times = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            engine.copy(source, shared).wait(timeout=20)
+            times.append(time.perf_counter() - begin)
+        one_s = min(times)
         events = [engine.copy(source, shared) for _ in range(8)]
         begin = time.perf_counter()
         assert other.ask("withdraw shared") == "done"
         assert time.perf_counter() - begin > 3 * one_s
         for event in events:
             with contextlib.suppress(ts.NotFound):  # The export may be withdrawn by now.
-                event.wait(timeout=one_s)
+                event.wait(timeout=20)
 
 
 def test_arrays_of_others_are_not_exported_again(exporter: Start, client: ts.Engine) -> None:
@@ -365,9 +368,6 @@ def test_an_engine_may_connect_to_itself(profile: str) -> None:
         values = np.arange(10.0)
         engine.export("mine", values)
         target = np.zeros(10)
-        try:
-            peer = engine.connect(engine.contact)
-        except ts.InvalidArgument:
-            return  # An engine may refuse itself.
+        peer = engine.connect(engine.contact)
         engine.copy(peer["mine"], target).wait(timeout=5)
         assert np.array_equal(values, target)

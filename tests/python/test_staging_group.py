@@ -16,6 +16,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
+from support import eventually
 from tranship.cli.serve import EndSignals, await_group, rank_of_launcher
 from tranship.cli.talk import CommandError
 
@@ -243,13 +244,13 @@ def test_the_death_of_one_server_is_told_and_others_go_on(serve: Servers, victim
         begin = time.monotonic()
         with pytest.raises(ts.PeerLost):
             waiting.result(PATIENCE)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 5
         with pytest.raises(ts.PeerLost):
             client.get("energy", 1)
         served = 0
         for name in names:
             try:
-                assert np.array_equal(client.get(name, 1, (0,), (4,), timeout=2.0), np.full(4, 7.0))
+                assert np.array_equal(client.get(name, 1, (0,), (4,), timeout=5.0), np.full(4, 7.0))
                 served += 1
             except ts.PeerLost:
                 pass
@@ -261,8 +262,9 @@ def test_clients_wait_for_the_whole_group(serve: Servers) -> None:
     contact = serve.folder / "late.contact"
     words = ("--contact", str(contact), "--servers", "2")
     serve.start(*words, "--rank", "0")
+    assert eventually(contact.exists)
     with pytest.raises(ts.Timeout, match="1 of 2 servers have not started"):
-        ts.Staging(contact, timeout=3.0)
+        ts.Staging(contact, timeout=1.0)
     threading.Timer(0.3, lambda: serve.start(*words, "--rank", "1")).start()
     with ts.Staging(contact, timeout=PATIENCE) as client:
         client.put("x", 1, np.arange(3.0))

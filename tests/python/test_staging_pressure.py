@@ -109,7 +109,7 @@ def test_an_object_larger_than_the_memory_is_refused_at_once(serve: Servers) -> 
             begin = time.monotonic()
             with pytest.raises(ts.Error, match=r"does not fit the server.*start it with more"):
                 staging.put("x", 1, np.zeros(1 << 18))
-            assert time.monotonic() - begin < 2
+            assert time.monotonic() - begin < 10
             staging.put("x", 1, block(1))
             assert np.array_equal(staging.get("x", 1), block(1))
 

@@ -53,7 +53,7 @@ def run_workflow(serve: Servers, servers: int) -> None:
     contact = serve("--servers", str(servers))
     reader = start_reader(contact)
     with ts.Staging(contact, name="writer") as writer:
-        time.sleep(0.1)
+        time.sleep(1.0)
         writer.put("energy", 1, np.ones((150, 200)), (0, 0))
         writer.put("energy", 1, np.ones((150, 200)), (150, 0))
         writer.put("few", 1, np.ones(3))
@@ -160,7 +160,7 @@ def test_a_wait_for_memory_is_shown(serve: Servers, folder: Path) -> None:
     with ts.Staging(contact, name="writer") as writer:
         writer.put("large", 1, np.zeros(100_000))
         begun = writer.put_async("large", 2, np.zeros(100_000))
-        time.sleep(0.2)
+        time.sleep(1.0)
         writer.discard("large", 1)
         begun.result()
         with pytest.raises(ts.Timeout):

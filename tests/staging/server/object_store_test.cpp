@@ -1,6 +1,7 @@
 // What a staging server promises, without processes: each get is compared with a grid of cells.
 #include "staging/server/object_store.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -714,7 +715,12 @@ TEST(a_put_costs_the_logarithm_of_the_objects) {
   }
   // Ten thousand times as many objects may cost a few cache misses more, not ten thousand times as
   // much.
-  EXPECT(put_seconds(100000) < 20 * put_seconds(10));
+  const auto least = [](int objects) {
+    double seconds = put_seconds(objects);
+    for (int k = 0; k < 2; ++k) seconds = std::min(seconds, put_seconds(objects));
+    return seconds;
+  };
+  EXPECT(least(100000) < 20 * least(10));
 }
 
 TEST(an_object_is_whole_only_after_its_pages_were_taken) {
