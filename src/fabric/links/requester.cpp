@@ -12,8 +12,8 @@
 namespace tranship::fabric {
 namespace {
 
-constexpr std::int64_t piece_bytes_min = 64 * 1024;
-constexpr std::int64_t pieces_wanted = 8;
+constexpr std::int64_t command_bytes_min = 64 * 1024;
+constexpr std::int64_t commands_wanted = 8;
 /// Longest time that a caller sleeps before it checks again.
 constexpr std::chrono::milliseconds call_sleep_max{50};
 
@@ -32,8 +32,8 @@ std::uint32_t read_once(const std::uint32_t& value) {
 /// Returns the bytes of a command: enough to pay for the hand-over, and few enough that both
 /// processes soon have work.
 std::int64_t command_bytes(std::int64_t request_bytes, std::int64_t at_most) {
-  const std::int64_t share = (request_bytes / pieces_wanted + 4095) / 4096 * 4096;
-  return std::min(at_most, std::max(piece_bytes_min, share));
+  const std::int64_t share = (request_bytes / commands_wanted + 4095) / 4096 * 4096;
+  return std::min(at_most, std::max(command_bytes_min, share));
 }
 
 }  // namespace

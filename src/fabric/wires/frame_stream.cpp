@@ -302,21 +302,14 @@ void FrameReader::reset() {
   descriptors_.clear();
 }
 
-/// Returns where the rest of the current message's bulk belongs, as far as the handler has room for
-/// it now.
+/// Returns where the rest of the current message's bulk belongs, in at most as many parts as one
+/// system call reads beside the buffer.
 ReceiveBuffer FrameReader::place(const Handlers& handlers) const {
   const std::uint64_t offset = header_->bulk_bytes - bulk_left_;
   ReceiveBuffer room =
       handlers.place(message_of(*header_), body_, static_cast<std::int64_t>(offset),
                      static_cast<std::int64_t>(bulk_left_));
-  std::size_t left = bulk_left_;
-  const auto cut = [&](std::span<std::byte>& part) {
-    part = part.first(std::min(part.size(), left));
-    left -= part.size();
-  };
-  cut(room.bytes);
   if (room.more.size() > parts_max - 2) room.more.resize(parts_max - 2);
-  for (auto& part : room.more) cut(part);
   return room;
 }
 
@@ -405,13 +398,12 @@ FrameReader::Outcome FrameReader::take_frames(const Handlers& handlers) {
     while (bulk_left_ > 0 && begin_ < end_) {
       const ReceiveBuffer room = place(handlers);
       if (room.bytes.empty()) return Outcome::refused;
-      const std::size_t placed =
-          for_each_part(room, end_ - begin_, [&, at = begin_](std::span<std::byte> part) mutable {
-            std::memcpy(part.data(), buffer_.data() + at, part.size());
-            at += part.size();
-          });
+      const std::size_t came = std::min(end_ - begin_, bulk_left_);
+      const std::size_t placed = for_each_part(room, came, [&](std::span<std::byte> part) {
+        std::memcpy(part.data(), buffer_.data() + begin_, part.size());
+        begin_ += part.size();
+      });
       bulk_came(room, placed);
-      begin_ += placed;
     }
     if (bulk_left_ > 0) return Outcome::drained;
     if (const Outcome o = end_frame(handlers); o != Outcome::drained) return o;
