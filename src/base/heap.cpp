@@ -19,17 +19,36 @@ void Heap::add_segment(int segment, std::int64_t bytes) {
   add_hole({segment, 0}, usable);
 }
 
-std::vector<int> Heap::remove_free_segments() {
-  std::vector<int> removed;
+std::vector<Range> Heap::free_segments() const {
+  std::vector<Range> free;
   for (const auto& [segment, bytes] : segments_) {
     const auto hole = holes_.find({segment, 0});
-    if (hole == holes_.end() || hole->second != bytes) continue;
-    remove_hole(hole);
-    bytes_ -= bytes;
-    removed.push_back(segment);
+    if (hole != holes_.end() && hole->second == bytes) free.push_back({segment, 0, bytes});
   }
-  for (const int segment : removed) segments_.erase(segment);
-  return removed;
+  return free;
+}
+
+void Heap::remove_segment(int segment) {
+  const std::int64_t bytes = segments_.at(segment);
+  CHECK(segment_bytes_free(segment) == bytes, "nothing is allocated in a segment that goes");
+  remove_hole(holes_.find({segment, 0}));
+  bytes_ -= bytes;
+  segments_.erase(segment);
+}
+
+std::int64_t Heap::segment_bytes_free(int segment) const {
+  std::int64_t sum = 0;
+  for (auto hole = holes_.lower_bound({segment, 0});
+       hole != holes_.end() && hole->first.first == segment; ++hole) {
+    sum += hole->second;
+  }
+  return sum;
+}
+
+std::int64_t Heap::largest_segment_bytes() const {
+  std::int64_t largest = 0;
+  for (const auto& [segment, bytes] : segments_) largest = std::max(largest, bytes);
+  return largest;
 }
 
 void Heap::move_segment(int segment, Heap& to) {

@@ -28,14 +28,19 @@ class Heap {
   std::int64_t rounded(std::int64_t bytes) const;
 
   void add_segment(int segment, std::int64_t bytes);
-  /// Removes the segments in which nothing is allocated, and returns their numbers.
-  std::vector<int> remove_free_segments();
+  /// Returns the segments in which nothing is allocated, each as one range.
+  std::vector<Range> free_segments() const;
+  /// Removes a segment in which nothing is allocated.
+  void remove_segment(int segment);
+  /// Returns the bytes of the largest segment; 0 without one.
+  std::int64_t largest_segment_bytes() const;
 
   /// Moves a segment with its allocated ranges to another heap of the same alignment.
   void move_segment(int segment, Heap& to);
   bool has_segment(int segment) const { return segments_.contains(segment); }
   /// Returns the bytes of a segment of this heap.
   std::int64_t segment_bytes(int segment) const { return segments_.at(segment); }
+  std::int64_t segment_bytes_free(int segment) const;
 
   /// Returns a range of at least `bytes` (0 or more) bytes, or nothing if no hole is large enough.
   std::optional<Range> allocate(std::int64_t bytes);

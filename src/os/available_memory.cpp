@@ -106,9 +106,13 @@ Status take_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t 
     failed = fallocate(memory.descriptor(), 0, offset, bytes) == 0 ? 0 : errno;
   } while (failed == EINTR);
   if (failed == 0) return {};
-  (void)fallocate(memory.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
+  give_back_pages(memory, offset, bytes);
   return Error{ErrorCode::out_of_memory, "shared memory of " + std::to_string(bytes) +
                                              " bytes got no pages: " + std::strerror(failed)};
+}
+
+void give_back_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes) {
+  (void)fallocate(memory.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
 }
 
 void clear_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes) {

@@ -24,6 +24,10 @@ AvailableMemory available_memory();
 /// @error out_of_memory if that is more than is available, or the kernel refuses
 Status take_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes);
 
+/// Gives the pages of a part of the memory back to the system, also where other processes map them:
+/// whoever reads there finds zeros.
+void give_back_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes);
+
 /// Clears allocated pages that nobody has written, and maps them here. The kernel does so on the
 /// first access otherwise, page by page. Does nothing on kernels that cannot (before Linux 5.14).
 void clear_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes);

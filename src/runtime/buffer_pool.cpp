@@ -90,10 +90,11 @@ bool BufferPool::add_segment(Arena& arena, std::int64_t bytes) {
 }
 
 void BufferPool::drop_free_segments(Arena& arena) {
-  for (const int number : arena.ranges.remove_free_segments()) {
-    const auto found = arena.segments.find(number);
+  for (const Range& segment : arena.ranges.free_segments()) {
+    const auto found = arena.segments.find(segment.segment);
     arena.source.release(found->second.address, found->second.bytes);
     arena.segments.erase(found);
+    arena.ranges.remove_segment(segment.segment);
   }
 }
 

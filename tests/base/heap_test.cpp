@@ -51,13 +51,21 @@ TEST(only_segments_without_allocations_can_be_removed) {
   const auto first = heap.allocate(20);  // best fit: the hole in segment 2
   REQUIRE(first.has_value());
   EXPECT_EQ(first->segment, 2);
-  EXPECT(heap.remove_free_segments() == std::vector<int>{1});
+  EXPECT_EQ(heap.largest_segment_bytes(), 64);
+  EXPECT_EQ(heap.segment_bytes_free(2), 0);
+  const auto free = heap.free_segments();
+  REQUIRE(free.size() == 1 && free[0].segment == 1 && free[0].bytes == 64);
+  heap.remove_segment(1);
   EXPECT_EQ(heap.bytes(), 32);
+  EXPECT_EQ(heap.largest_segment_bytes(), 32);
   EXPECT(!heap.allocate(1).has_value());
+  EXPECT(heap.free_segments().empty());
   heap.release(*first);
   EXPECT_EQ(heap.bytes_free(), 32);
-  EXPECT(heap.remove_free_segments() == std::vector<int>{2});
-  EXPECT_EQ(heap.bytes() + heap.bytes_free(), 0);
+  EXPECT_EQ(heap.segment_bytes_free(2), 32);
+  REQUIRE(heap.free_segments().size() == 1);
+  heap.remove_segment(2);
+  EXPECT_EQ(heap.bytes() + heap.bytes_free() + heap.largest_segment_bytes(), 0);
 }
 
 TEST(a_moved_segment_keeps_its_allocations) {

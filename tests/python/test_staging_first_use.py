@@ -69,6 +69,28 @@ def test_an_object_may_be_as_large_as_the_memory(tmp_path):
         assert np.array_equal(staging.get("v", 0), array)
 
 
+def test_an_object_that_fits_neither_what_is_preallocated_nor_the_rest_fits_the_whole(tmp_path):
+    array = np.random.default_rng(5).integers(0, 255, 112 * MIB, dtype=np.uint8)
+    contact = tmp_path / "contact"
+    with (
+        StagingServer(contact, memory="128MiB", preallocate="80MiB") as server,
+        Staging(contact) as staging,
+    ):
+        for version in range(2):
+            staging.put("small", version, array[: 40 * MIB])
+            assert np.array_equal(staging.get("small", version), array[: 40 * MIB])
+        with pytest.raises(TimeoutError, match="is full"):
+            staging.put("large", 0, array, timeout=0.2)
+        for version in range(2):
+            staging.discard("small", version)
+        staging.put("large", 0, array)
+        assert server.memory_used == array.nbytes
+        assert np.array_equal(staging.get("large", 0), array)
+        staging.discard("large", 0)
+        staging.put("small", 2, array[: 40 * MIB])
+        assert np.array_equal(staging.get("small", 2), array[: 40 * MIB])
+
+
 @pytest.mark.parametrize("size", [0, "16MiB"])
 def test_less_is_preallocated_on_request(tmp_path, size):
     before = shared_bytes()

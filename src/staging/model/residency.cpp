@@ -45,8 +45,10 @@ Result<bool> Residency::place(std::uint64_t object, std::int64_t bytes, bool rea
 Result<std::optional<Range>> Residency::allocate(std::int64_t bytes, bool ready) {
   auto range = heap_.allocate(bytes);
   if (range) return range;
-  auto stocked = allocate_from_stock(bytes);
-  if (!stocked || *stocked) return stocked;
+  if (could_hold(bytes)) {
+    auto stocked = allocate_from_stock(bytes);
+    if (!stocked || *stocked) return stocked;
+  }
   return allocate_sparse(bytes, ready);
 }
 
@@ -68,7 +70,6 @@ Status Residency::add_stock(std::int64_t bytes) {
   if (!all) return {};
   stock_.push_back(*all);
   stock_bytes_ += all->bytes;
-  segment_largest_ = std::max(segment_largest_, all->bytes);
   return {};
 }
 
@@ -101,9 +102,9 @@ void Residency::return_stock(const Range& part, bool ready) {
 /// Allocates memory without pages, in segments that are there or in a new one.
 Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool ready) {
   auto range = sparse_.allocate(bytes);
-  const std::int64_t made = heap_.bytes() + sparse_.bytes();
-  if (!range && made + bytes > options_.memory_bytes) return range;
+  if (!range && !remove_free_segments(bytes)) return range;
   if (!range) {
+    const std::int64_t made = heap_.bytes() + sparse_.bytes();
     const std::int64_t segment = std::max(
         heap_.rounded(bytes), std::min(options_.segment_bytes, options_.memory_bytes - made));
     if (Status status = options_.make_segment(segment); !status) return status.error();
@@ -118,15 +119,40 @@ Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool
   return range;
 }
 
+/// Makes room for one more segment: where there is none, the segments in which no object lies go,
+/// each of which is too small for this one. Returns whether there is room then; if not, none has
+/// gone. A segment that has gone does not come back: clients may have pinned its pages.
+bool Residency::remove_free_segments(std::int64_t bytes) {
+  std::int64_t room = options_.memory_bytes - heap_.bytes() - sparse_.bytes();
+  if (room >= bytes) return true;
+  if (!options_.give_back_pages || is_growing()) return false;
+  std::vector<Range> free = heap_.free_segments();
+  const std::vector<Range> without_pages = sparse_.free_segments();
+  free.insert(free.end(), without_pages.begin(), without_pages.end());
+  const int stock = stock_.empty() ? -1 : stock_.front().segment;
+  const bool stock_is_free =
+      stock >= 0 && heap_.segment_bytes_free(stock) + stock_bytes_ == heap_.segment_bytes(stock);
+  if (stock_is_free) free.push_back({stock, 0, heap_.segment_bytes(stock)});
+  for (const Range& segment : free) room += segment.bytes;
+  if (room < bytes) return false;
+  if (stock_is_free) {
+    for (const Range& part : std::exchange(stock_, {})) heap_.release(part);
+    stock_bytes_ = 0;
+  }
+  for (const Range& segment : free) {
+    (heap_.has_segment(segment.segment) ? heap_ : sparse_).remove_segment(segment.segment);
+    options_.give_back_pages(segment);
+  }
+  return true;
+}
+
 /// Takes the pages of a segment, which counts among those with pages from then on.
 Status Residency::take_pages_of(int segment) {
   if (!sparse_.has_segment(segment)) return {};
   const Range whole{segment, 0, sparse_.segment_bytes(segment)};
   Status status = options_.take_pages ? options_.take_pages(whole) : Status{};
   if (!status) return status;
-  const std::int64_t before = heap_.bytes();
   sparse_.move_segment(segment, heap_);
-  segment_largest_ = std::max(segment_largest_, heap_.bytes() - before);
   return {};
 }
 

@@ -39,6 +39,8 @@ class Residency {
     std::function<Status(std::int64_t bytes)> make_segment;
     /// Takes the pages of a part of a segment, or none. Empty: segments are made with their pages.
     std::function<Status(const Range& part)> take_pages{};
+    /// Gives the pages of a segment back to the system, for ever. Empty: segments keep them.
+    std::function<void(const Range& segment)> give_back_pages{};
   };
   explicit Residency(Options options);
 
@@ -89,7 +91,9 @@ class Residency {
   Range range(std::uint64_t object) const;
   bool spills() const { return options_.spill_bytes > 0; }
   /// Returns whether an object of that size would fit an empty memory, without more segments.
-  bool could_hold(std::int64_t bytes) const { return heap_.rounded(bytes) <= segment_largest_; }
+  bool could_hold(std::int64_t bytes) const {
+    return heap_.rounded(bytes) <= heap_.largest_segment_bytes();
+  }
   /// Returns the bytes of memory without pages.
   std::int64_t sparse_bytes() const { return sparse_.bytes(); }
   /// Returns whether objects are being written to disk.
@@ -134,6 +138,7 @@ class Residency {
   Result<std::optional<Range>> allocate(std::int64_t bytes, bool ready);
   Result<std::optional<Range>> allocate_sparse(std::int64_t bytes, bool ready);
   Result<std::optional<Range>> allocate_from_stock(std::int64_t bytes);
+  bool remove_free_segments(std::int64_t bytes);
   Status take_pages_of(int segment);
   void release_memory(const Range& memory);
   void enlist(std::uint64_t object, const ObjectState& place);
@@ -152,12 +157,11 @@ class Residency {
   std::int64_t stock_bytes_ = 0;  ///< Of these, and of the claimed ones.
   int segments_ = 0;
   std::unordered_map<std::uint64_t, ObjectState> states_;
-  ByAge idle_;                        ///< Objects that may leave, and must be written before.
-  ByAge copied_;                      ///< Objects that may leave at once: the disk has them, too.
-  std::deque<std::uint64_t> queue_;   ///< Wanted objects without room.
-  std::vector<Move> moves_;           ///< Not handed out yet.
-  std::int64_t segment_largest_ = 0;  ///< Of those whose pages are there.
-  std::int64_t leaving_bytes_ = 0;    ///< Of moves out that have not ended.
+  ByAge idle_;                       ///< Objects that may leave, and must be written before.
+  ByAge copied_;                     ///< Objects that may leave at once: the disk has them, too.
+  std::deque<std::uint64_t> queue_;  ///< Wanted objects without room.
+  std::vector<Move> moves_;          ///< Not handed out yet.
+  std::int64_t leaving_bytes_ = 0;   ///< Of moves out that have not ended.
   std::int64_t spilled_bytes_ = 0;
   std::optional<Error> disk_failure_;  ///< Of the last move out.
   bool may_try_disk_ = true;           ///< After a failure: once for each call that needs room.

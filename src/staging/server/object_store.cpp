@@ -34,7 +34,7 @@ ObjectStore::ObjectStore(Options options)
     : options_(std::move(options)),
       residency_({options_.memory_bytes, options_.segment_bytes,
                   options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment,
-                  options_.take_pages}),
+                  options_.take_pages, options_.give_back_pages}),
       deletions_(options_.servers),
       reads_({options_.limits, options_.now_ns}, objects_, residency_, leases_) {}
 

@@ -60,6 +60,7 @@ class ObjectStore {
     /// As Residency::Options.
     std::function<Status(std::int64_t bytes)> make_segment;
     std::function<Status(const Range& part)> take_pages{};
+    std::function<void(const Range& segment)> give_back_pages{};
     /// Called for each version that is discarded; may be empty.
     std::function<void(const std::string& variable, std::int64_t version)> on_discard;
   };

@@ -109,6 +109,12 @@ Service::Options Server::service_options() {
   service.store.now_ns = [] { return SteadyClock().now_ns(); };
   service.store.make_segment = [this](std::int64_t bytes) { return make_segment(bytes); };
   service.store.take_pages = [this](const Range& part) { return take_pages_of(part); };
+  if (device_ < 0) {
+    service.store.give_back_pages = [this](const Range& segment) {
+      give_back_pages(*memories_[static_cast<std::size_t>(segment.segment)], segment.offset,
+                      segment.bytes);
+    };
+  }
   if (trace_) {
     service.store.on_discard = [this](const std::string& variable, std::int64_t version) {
       trace_->discarded(variable, version);

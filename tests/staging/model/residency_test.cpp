@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <numeric>
 #include <random>
 #include <set>
 
@@ -445,4 +446,96 @@ TEST(stock_without_pages_is_offered_again) {
   const auto placed = places.place(1, 4 * slot);
   REQUIRE(placed.ok() && *placed);
   EXPECT(!places.claim_stock(slot));
+}
+
+namespace {
+
+/// A machine that counts the pages of each segment, and gives all that are asked for.
+struct CountingMachine {
+  std::vector<std::int64_t> segments{};  ///< Their bytes; 0 of those that have gone.
+  Residency places{options()};
+
+  Residency::Options options() {
+    Residency::Options made;
+    made.memory_bytes = 64 * slot;
+    made.segment_bytes = 2 * slot;
+    made.make_segment = [this](std::int64_t bytes) {
+      segments.push_back(bytes);
+      return Status{};
+    };
+    made.take_pages = [this](const Range& part) {
+      EXPECT(part.offset + part.bytes <= segments.at(static_cast<std::size_t>(part.segment)));
+      return Status{};
+    };
+    made.give_back_pages = [this](const Range& segment) {
+      EXPECT_EQ(segment.offset, 0);
+      EXPECT_EQ(segment.bytes,
+                std::exchange(segments.at(static_cast<std::size_t>(segment.segment)), 0));
+    };
+    return made;
+  }
+};
+
+}  // namespace
+
+TEST(stock_that_is_too_small_goes_for_an_object_that_fits_the_memory) {
+  CountingMachine machine;
+  Residency& places = machine.places;
+  REQUIRE(places.add_stock(40 * slot).ok());
+  const auto claimed = places.claim_stock(8 * slot);
+  REQUIRE(claimed.has_value());
+  EXPECT(!place(places, 1, 41 * slot));  // a thread takes pages of the segment
+  places.return_stock(*claimed, true);
+  REQUIRE(place(places, 2, slot));
+  EXPECT(!place(places, 1, 41 * slot));  // an object lies in the segment
+  EXPECT(machine.segments == std::vector<std::int64_t>{40 * slot});
+  EXPECT(!place(places, 3, 65 * slot));
+  REQUIRE(place(places, 4, 24 * slot));  // beside the stock, whose pages nobody asked for
+  (void)places.take_freed();
+  places.drop(2);
+  EXPECT(places.take_freed());
+  EXPECT(!place(places, 1, 41 * slot));
+  places.drop(4);
+  REQUIRE(place(places, 1, 41 * slot));
+  EXPECT(places.has_pages(1));
+  EXPECT_EQ(machine.segments.at(0), 0);
+  EXPECT_EQ(places.memory_bytes_used(), 41 * slot);
+  EXPECT(!places.claim_stock(slot) && !places.is_growing());
+}
+
+/// Random sizes: with nothing in memory, each object of at most its size has room.
+TEST(an_object_that_fits_the_memory_fits_it_whatever_was_there_before) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    std::mt19937_64 random(seed);
+    CountingMachine machine;
+    Residency& places = machine.places;
+    if (seed % 2 == 0) REQUIRE(places.add_stock(slot * (1 + random() % 64)).ok());
+    std::uint64_t last = 0;
+    for (int turn = 0; turn < 20; ++turn) {
+      std::map<std::uint64_t, Range> here;
+      const std::int64_t most = 1 + static_cast<std::int64_t>(random() % 64);
+      for (int k = 0; k < 40; ++k) {
+        const std::int64_t bytes = slot * (1 + static_cast<std::int64_t>(random() % most));
+        const auto placed = places.place(++last, bytes, random() % 2 == 0);
+        REQUIRE(placed.ok());
+        if (*placed) here[last] = places.range(last);
+        const std::int64_t all =
+            std::accumulate(machine.segments.begin(), machine.segments.end(), std::int64_t{0});
+        EXPECT(all <= 64 * slot);
+        if (here.empty() || random() % 3 != 0) continue;
+        places.drop(here.begin()->first);
+        here.erase(here.begin());
+      }
+      for (const auto& [object, range] : here) {
+        // no segment with an object has gone
+        EXPECT(range.offset + range.bytes <=
+               machine.segments.at(static_cast<std::size_t>(range.segment)));
+        places.drop(object);
+      }
+      REQUIRE(places.empty());
+      REQUIRE(place(places, ++last, slot * (1 + static_cast<std::int64_t>(random() % 64))));
+      places.drop(last);
+    }
+    EXPECT(machine.segments.size() < 500);
+  }
 }

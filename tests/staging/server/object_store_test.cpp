@@ -588,6 +588,22 @@ TEST(memory_in_pieces_leaves_an_object_to_other_servers_first) {
   EXPECT(says(last.error().text(), "in pieces that are smaller"));
 }
 
+TEST(memory_in_free_pieces_is_put_together_where_pages_can_be_given_back) {
+  ObjectStore::Options options = options_of(8192);
+  std::vector<int> gone;
+  options.give_back_pages = [&](const Range& segment) { gone.push_back(segment.segment); };
+  ObjectStore store(options);
+  put(store, put_of(1, 0, 512));
+  put(store, put_of(2, 0, 512));
+  REQUIRE(store.discard("energy", 1).ok());
+  EXPECT(std::holds_alternative<Waiting>(*store.begin(writer, put_of(3, 0, 1024))));
+  EXPECT(gone.empty());
+  REQUIRE(store.discard("energy", 2).ok());
+  put(store, put_of(3, 0, 1024));
+  EXPECT(gone == std::vector<int>({0, 1}));
+  EXPECT_EQ(got(store, get_of(VersionChoice::exact, 3, 0, 1024)).objects[0].range.segment, 2);
+}
+
 TEST(nothing_makes_room_on_an_overflow_server) {
   for (const Full full : {Full::block, Full::discard_oldest, Full::spill}) {
     ObjectStore::Options options = options_of(4096);
