@@ -122,7 +122,7 @@ Status run(const char* name, int device, const Call& call) {
   return failure(code, name, device);
 }
 
-/// Runs a kernel's launch, which no capture of another stream forbids, on the stream's GPU.
+/// Runs a kernel's launch, or records an event, which no capture of another stream forbids, on the stream's GPU.
 template <typename Call>
 cudaError_t launch_on(int device, const Call& call) {
   CurrentDevice current(device);
@@ -135,6 +135,13 @@ cudaEvent_t handle_of(const GpuEvent& event) { return static_cast<cudaEvent_t>(e
 bool is_default(const GpuStream& stream) {
   return reinterpret_cast<std::uintptr_t>(stream.handle) <=
          reinterpret_cast<std::uintptr_t>(cudaStreamPerThread);
+}
+
+/// Whether a stream is the default stream of its GPU that all threads share, which cannot be
+/// captured. The one of a thread can.
+bool is_shared_default(const GpuStream& stream) {
+  return reinterpret_cast<std::uintptr_t>(stream.handle) <=
+         reinterpret_cast<std::uintptr_t>(cudaStreamLegacy);
 }
 
 /// Runs `call` for a stream. Copies and events run on the GPU of their stream whatever GPU is
@@ -500,6 +507,11 @@ void CudaGpus::release(const GpuEvent& event) {
 
 Status CudaGpus::record(const GpuEvent& event, const GpuStream& stream) {
   CHECK(event.device == stream.device, "an event is recorded on its own GPU");
+  if (is_shared_default(stream)) {
+    const cudaError_t code = launch_on(
+        stream.device, [&] { return cudaEventRecord(handle_of(event), handle_of(stream)); });
+    return code == cudaSuccess ? Status{} : failure(code, "cudaEventRecord", stream.device);
+  }
   return run_in(stream, "cudaEventRecord",
                 [&] { return cudaEventRecord(handle_of(event), handle_of(stream)); });
 }
@@ -519,6 +531,7 @@ Status CudaGpus::wait(const GpuStream& stream, const GpuEvent& event) {
 }
 
 bool CudaGpus::capturing(const GpuStream& stream) const {
+  if (is_shared_default(stream)) return false;
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
   const auto ask = [&] { return cudaStreamIsCapturing(handle_of(stream), &state); };
   const cudaError_t code = is_default(stream) ? on(stream.device, ask) : ask();
@@ -529,6 +542,8 @@ bool CudaGpus::capturing(const GpuStream& stream) const {
 /// A handle of a destroyed stream may be given to another one, and the default streams' handles
 /// name one stream for each GPU, or for each thread.
 std::uint64_t CudaGpus::identity(const GpuStream& stream) const {
+  constexpr std::uint64_t shared_default = std::uint64_t{1} << 63;
+  if (is_shared_default(stream)) return shared_default + static_cast<std::uint64_t>(stream.device);
   if (is_default(stream)) return 0;
   unsigned long long number = 0;
   if (cudaStreamGetId(handle_of(stream), &number) == cudaSuccess) return number + 1;
