@@ -28,6 +28,8 @@ def gpu_calls(bench: Bench) -> None:
             for width in (1, 2):
                 faces(bench, engine, torch, side, width)
         pairs(bench, engine, torch)
+        if torch is not None:
+            other_pairs(bench, engine, torch)
 
 
 class Calls:
@@ -119,3 +121,34 @@ def pairs(bench: Bench, engine: Engine, torch: Any) -> None:
     given = [(source.array[k], target.array[k]) for k in range(shape[0])]
     calls = Calls(engine, torch, given, [target])
     calls.measure(bench, f"{shape[0]} pairs of {PAIR_BYTES} B", data, bench.pick(60, 2))
+
+
+def other_pairs(bench: Bench, engine: Engine, torch: Any) -> None:
+    """Measures lists of a thousand pairs of which none comes twice: the targets change places."""
+    count, rounds = bench.pick(PAIRS, 20), bench.pick(60, 2)
+    shape = (count, PAIR_BYTES // 4)
+    source, target = (torch.empty(shape, device="cuda") for _ in range(2))
+    source.copy_(torch.rand(shape))
+    sources, targets = list(source), list(target)
+    stream = torch.cuda.current_stream()
+    seconds: dict[str, list[float]] = {"copy_all": [], "PyTorch, _foreach_copy_": []}
+    random = np.random.default_rng(1)
+    for _ in range(rounds):
+        order = random.permutation(count)
+        there = [targets[k] for k in order]
+        given = list(zip(sources, there, strict=True))
+        for name, work in (
+            ("copy_all", lambda given=given: engine.copy_all(given, stream=stream)),
+            ("PyTorch, _foreach_copy_", lambda there=there: torch._foreach_copy_(there, sources)),
+        ):
+            target.zero_()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            work()
+            torch.cuda.synchronize()
+            seconds[name].append(time.perf_counter() - begin)
+            if not torch.equal(target[torch.as_tensor(order, device="cuda")], source):
+                raise AssertionError(f"{name}: a copy arrived changed")
+    case = f"{count} other pairs of {PAIR_BYTES} B each time"
+    for name, times in seconds.items():
+        bench.emit(case, name, count * PAIR_BYTES, times, conditions={"timed": "python"})

@@ -11,31 +11,18 @@
 #include <utility>
 
 #include "bindings.hpp"
+#include "exchange_table.hpp"
 #include "gpu/gpus.hpp"
 
 namespace tranship::python {
 namespace {
 
-/// The two DLPack structures in which producers pass a tensor; the standard defines their layout.
+/// The older of the two DLPack structures in which producers pass a tensor.
 struct ManagedTensor {
   nb::dlpack::dltensor tensor;
   void* context = nullptr;
   void (*deleter)(ManagedTensor*) = nullptr;
 };
-
-struct VersionedTensor {
-  std::uint32_t major = 0;
-  std::uint32_t minor = 0;
-  void* context = nullptr;
-  void (*deleter)(VersionedTensor*) = nullptr;
-  std::uint64_t flags = 0;
-  nb::dlpack::dltensor tensor;
-};
-
-constexpr std::uint64_t flag_read_only = 1;
-
-/// DLPack's numbers of device types whose memory has an address.
-enum : std::int32_t { on_cpu = 1, on_cuda = 2, on_cuda_host = 3, on_cuda_managed = 13 };
 
 /// Returns NumPy's name of the type; "V2" and the like for types that NumPy does not have.
 std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
@@ -75,13 +62,6 @@ View view_of(const nb::dlpack::dltensor& tensor, std::int64_t bytes) {
   const std::string type = type_name(tensor.dtype, bytes);
   return View::whole(
       cached_mapping({type.c_str(), bytes, tensor.ndim, tensor.shape, strides.data()}));
-}
-
-/// Returns whether the CUDA array interface has the type: libraries hand over other types through
-/// DLPack alone, whose tensors name a stream.
-bool has_stream_of_its_own(const nb::dlpack::dtype& type) {
-  return static_cast<nb::dlpack::dtype_code>(type.code) == nb::dlpack::dtype_code::Bfloat ||
-         type.code > 6;
 }
 
 Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
@@ -161,94 +141,6 @@ Array from_dlpack(nb::handle capsule) {
          "call it once a copy"});
 }
 
-/// DLPack's C exchange table (version 1.2 of the standard and later), which defines its layout.
-struct ExchangeTable {
-  std::uint32_t major = 0;
-  std::uint32_t minor = 0;
-  ExchangeTable* previous = nullptr;
-  int (*allocate)(void*, void**, void*, void (*)(void*, const char*, const char*)) = nullptr;
-  int (*to_managed)(void* object, VersionedTensor** tensor) = nullptr;
-  int (*from_managed)(VersionedTensor* tensor, void** object) = nullptr;
-  int (*to_tensor)(void* object, nb::dlpack::dltensor* tensor) = nullptr;  ///< may be null
-  int (*current_stream)(std::int32_t device_type, std::int32_t device, void** stream) = nullptr;
-};
-
-/// The exchange table of a type, and what is known of its library.
-struct TypeTable {
-  const ExchangeTable* table = nullptr;  ///< in a version that is understood; null: there is none
-  /// No tensor is read-only, so that a target's flags need not be read: PyTorch's are not.
-  bool always_writable = false;
-};
-
-bool is_pytorch(PyTypeObject* type) {
-  static PyObject* const name = PyUnicode_InternFromString("__module__");
-  const nb::object module = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-  if (!module.is_valid()) {
-    PyErr_Clear();
-    return false;
-  }
-  return PyUnicode_Check(module.ptr()) != 0 &&
-         PyUnicode_CompareWithASCIIString(module.ptr(), "torch") == 0;
-}
-
-TypeTable find_table(PyTypeObject* type) {
-  static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  const nb::object capsule = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-  if (!capsule.is_valid()) {
-    PyErr_Clear();
-    return {};
-  }
-  constexpr const char* capsule_name = "dlpack_exchange_api";
-  if (PyCapsule_IsValid(capsule.ptr(), capsule_name) == 0) return {};
-  const auto* table =
-      static_cast<const ExchangeTable*>(PyCapsule_GetPointer(capsule.ptr(), capsule_name));
-  while (table != nullptr && table->major > 1) table = table->previous;
-  if (table == nullptr || table->major != 1) return {};
-  return {table, is_pytorch(type)};
-}
-
-/// Returns find_table() of a type, which each thread remembers of the last one that had a table.
-TypeTable table_of(PyTypeObject* type) {
-  thread_local PyTypeObject* last = nullptr;  // kept for ever: a thread may outlive the interpreter
-  thread_local TypeTable last_found;
-  if (type == last) return last_found;
-  const TypeTable found = find_table(type);
-  if (found.table == nullptr) return {};
-  Py_INCREF(type);
-  Py_XDECREF(std::exchange(last, type));
-  last_found = found;
-  return found;
-}
-
-/// Returns whether a tensor says by itself that its memory does not hold all that it means, or that
-/// its library refuses to hand it over: it requires a gradient, or is conjugated or negated when it
-/// is read. The tensor's library defines what it has of these; no whole numbers have any, and
-/// complex numbers alone are conjugated.
-bool needs_checks(nb::handle object, const nb::dlpack::dtype& type) {
-  using Code = nb::dlpack::dtype_code;
-  const auto code = static_cast<Code>(type.code);
-  if (code == Code::Int || code == Code::UInt || code == Code::Bool) return false;
-  static PyObject* const gradient = PyUnicode_InternFromString("requires_grad");
-  static const std::array<PyObject*, 2> lazy{PyUnicode_InternFromString("is_neg"),
-                                             PyUnicode_InternFromString("is_conj")};
-  const nb::object required = nb::steal(PyObject_GetAttr(object.ptr(), gradient));
-  if (!required.is_valid()) {
-    PyErr_Clear();
-  } else if (required.ptr() != Py_False) {
-    return true;
-  }
-  const std::size_t asked = code == Code::Float ? 1 : lazy.size();
-  for (PyObject* name : std::span(lazy).first(asked)) {
-    const nb::object answer = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), name));
-    if (!answer.is_valid()) {
-      PyErr_Clear();
-    } else if (answer.ptr() != Py_False) {
-      return true;
-    }
-  }
-  return false;
-}
-
 /// Reads a tensor through its table: with its flags, for a target, and with its memory, if that is
 /// asked for; another without an allocation. Returns false, without a Python exception, if the
 /// library refuses.
@@ -298,12 +190,9 @@ bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& arr
   array.device = tensor.device.device_id;
   array.name = "a GPU array";
   if (!has_stream_of_its_own(tensor.dtype) || found.table->current_stream == nullptr) return true;
-  void* stream = nullptr;
-  if (found.table->current_stream(where, array.device, &stream) != 0) {
-    PyErr_Clear();
-    return false;
-  }
-  array.stream = stream == nullptr ? 1 : reinterpret_cast<std::uintptr_t>(stream);
+  std::uintptr_t stream = 0;
+  if (!current_stream(*found.table, array.device, stream)) return false;
+  array.stream = stream;
   return true;
 }
 

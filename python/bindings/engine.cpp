@@ -16,6 +16,7 @@
 #include "copies.hpp"
 #include "engine/processes.hpp"
 #include "plain_copies.hpp"
+#include "tensor_copies.hpp"
 
 namespace tranship::python {
 namespace {
@@ -176,10 +177,15 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
                 nb::handle region, int priority, nb::handle after, const std::string& planner,
                 std::int64_t buffer_bytes, nb::handle stream) {
   drop_kept();
-  const bool usual = region.is_none() && after.is_none() && stream.is_none() && buffer_bytes == 0 &&
-                     planner == "automatic";
+  const bool plain =
+      region.is_none() && after.is_none() && buffer_bytes == 0 && planner == "automatic";
+  const bool usual = plain && stream.is_none();
   if (usual) {
     if (auto event = copy_known(*engine, source, target)) return {std::move(*event), engine};
+  }
+  TensorCopy tensors(engine, priority, stream);
+  if (plain && tensors.add(source, target)) {
+    if (auto event = tensors.start(keep(nb::make_tuple(source, target)))) return *event;
   }
   CopyPair ends = borrowed_ends_of(source, target, region);
   CopyOptions options = copy_options(priority, planner, buffer_bytes);
@@ -194,18 +200,27 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
     }
   }
   own(ends, source, target);
-  return start_after(engine, before.streams, ends, options,
-                     [&] { return engine->copy(ends.source, ends.target, options); });
+  return start_after(engine, before.streams, ends, options, [&] {
+    const auto description = tensors.description();
+    return description.empty() ? engine->copy(ends.source, ends.target, options)
+                               : engine->copy_described(description, {&ends, 1}, options);
+  });
 }
 
 BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority,
                     nb::handle after, nb::handle stream) {
+  drop_kept();
   if (after.is_none() && stream.is_none()) {
     if (auto event = copy_short_list(*engine, given)) return {std::move(*event), engine};
   }
+  nb::object held;
+  TensorCopy tensors(engine, priority, stream);
+  if (after.is_none() && tensors.add_all(given, held)) {
+    if (auto event = tensors.start(keep(held))) return *event;
+  }
   LentVector<CopyPair> lent;
   std::vector<CopyPair>& pairs = *lent;
-  add_pairs(given, Hold::object, pairs);
+  add_pairs(held.is_valid() ? nb::borrow<Pairs>(held) : given, Hold::object, pairs);
   CopyOptions options;
   options.priority = priority;
   Before before = before_of(after, stream);
@@ -213,8 +228,12 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
   for (std::size_t k = 1; k < pairs.size(); ++k) before.follow(pairs[k]);
   CopyPair none;
   return start_after(engine, pairs.empty() ? Streams{} : before.streams,
-                     pairs.empty() ? none : pairs[0], options,
-                     [&] { return engine->copy_all(pairs, options); });
+                     pairs.empty() ? none : pairs[0], options, [&] {
+                       const auto description = tensors.description();
+                       return description.empty()
+                                  ? engine->copy_all(pairs, options)
+                                  : engine->copy_described(description, pairs, options);
+                     });
 }
 
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,

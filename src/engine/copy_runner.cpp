@@ -340,6 +340,19 @@ Result<std::shared_ptr<const GpuWork>> CopyRunner::prepare_work(const Plan& plan
   return channel.prepare(request_of(plan, ends.source, ends.target, options, cargo));
 }
 
+std::optional<GpuChannel::Preparation> CopyRunner::begin_prepare(const Plan& plan,
+                                                                 const CopyPair& ends,
+                                                                 const CopyOptions& options,
+                                                                 const Cargo& cargo,
+                                                                 std::int64_t table_bytes_most) {
+  const ChannelSpec& spec = profile_.channels[at(plan.hops[0].channel)];
+  GpuChannel& channel = gpus_->channel(spec, carrier_of(ends.source, ends.target));
+  if (options.stream && gpus_->gpus()->capturing(stream_of(options, channel.device()))) return {};
+  auto begun = channel.begin_prepare(request_of(plan, ends.source, ends.target, options, cargo),
+                                     table_bytes_most);
+  return begun ? std::optional(std::move(*begun)) : std::nullopt;
+}
+
 Status CopyRunner::check_pinned(const CopyPair& ends) const {
   for (const Array* array : {&ends.source, &ends.target}) {
     if (array->memory_kind != MemoryKind::pinned || array->view.mapping->end_bytes() == 0) continue;

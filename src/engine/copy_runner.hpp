@@ -120,6 +120,12 @@ class CopyRunner {
   Result<std::shared_ptr<const GpuWork>> prepare_work(const Plan& plan, const CopyPair& ends,
                                                       const CopyOptions& options,
                                                       const Cargo& cargo);
+  /// Begins the same; nothing if the caller's stream is being captured, or the driver refuses.
+  /// table_bytes_most: What the work may keep, too, of tables of before.
+  std::optional<GpuChannel::Preparation> begin_prepare(const Plan& plan, const CopyPair& ends,
+                                                       const CopyOptions& options,
+                                                       const Cargo& cargo,
+                                                       std::int64_t table_bytes_most);
   /// Checks that arrays which were pinned still are: a GPU that met pageable memory would fail.
   /// @error invalid_argument if one is not
   Status check_pinned(const CopyPair& ends) const;

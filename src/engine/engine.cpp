@@ -116,6 +116,7 @@ Status Engine::start() {
   runner_ = std::make_unique<CopyRunner>(CopyRunner::Parts{options_.profile, *planner_, lifetime_,
                                                            driver_, gpu_side_.get(), links_.get(),
                                                            trace(), clock_});
+  described_ = std::make_unique<DescribedCopies>(*runner_);
   channels_.push_back(std::make_unique<HostChannel>(threads_));
   runner_->add_channel(ChannelKind::memcpy, driver_->add_channel(*channels_.back()));
   for (const ChannelKind kind : {ChannelKind::file_read, ChannelKind::file_write}) {
@@ -330,6 +331,22 @@ Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOption
   const auto own = this->resolved(pairs);
   if (!own) return own.error();
   return tranship::copy_all(*runner_, *own, options);
+}
+
+Result<Event> Engine::copy_described(std::span<const std::int64_t> description,
+                                     std::span<const CopyPair> pairs, const CopyOptions& options) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  if (Status status = uses_gpus(); !status) return status.error();
+  return described_->copy(description, pairs, options);
+}
+
+std::optional<Result<Event>> Engine::start_described(std::span<const std::int64_t> description,
+                                                     const CopyOptions& options,
+                                                     std::shared_ptr<void> held) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  return described_->start(description, options, std::move(held));
 }
 
 Result<std::vector<CopyPair>> Engine::resolved(std::span<const CopyPair> pairs) const {

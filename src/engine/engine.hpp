@@ -18,6 +18,7 @@
 #include "engine/copy_options.hpp"
 #include "engine/copy_planner.hpp"
 #include "engine/copy_runner.hpp"
+#include "engine/described_copies.hpp"
 #include "engine/event.hpp"
 #include "engine/gpu_side.hpp"
 #include "engine/lifetime.hpp"
@@ -80,6 +81,19 @@ class Engine : public std::enable_shared_from_this<Engine> {
   /// others. The event is that of all, and its plan that of the largest, or of the first.
   /// @error as copy(): then none of them goes on
   Result<Event> copy_all(std::span<const CopyPair> pairs, const CopyOptions& options);
+
+  /// The same for arrays inside one GPU, of this process. It remembers how, by numbers that say
+  /// where the arrays lie, what they are and all else that is asked of the copy: the same numbers
+  /// always mean the same copy, and start_described() starts it again.
+  /// @error as copy_all()
+  Result<Event> copy_described(std::span<const std::int64_t> description,
+                               std::span<const CopyPair> pairs, const CopyOptions& options);
+  /// Starts a copy that copy_described() remembers; nothing if it does not. held: Keeps the arrays
+  /// until the copy has ended.
+  /// @error closed; what the driver refused
+  std::optional<Result<Event>> start_described(std::span<const std::int64_t> description,
+                                               const CopyOptions& options,
+                                               std::shared_ptr<void> held);
 
   /// Copies pages, indices along the first dimension: each of `source_pages` to the one of
   /// `target_pages` at the same place in the list. As one copy of an indexed nest, or, if pages
@@ -229,6 +243,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::vector<std::unique_ptr<Channel>> channels_;
   std::shared_ptr<ThreadDriver> driver_;
   std::unique_ptr<CopyRunner> runner_;
+  std::unique_ptr<DescribedCopies> described_;
   std::mutex processes_mutex_;
   std::shared_ptr<Processes> processes_;
   std::mutex closing_;  ///< held by the thread that closes

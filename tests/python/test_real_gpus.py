@@ -159,6 +159,44 @@ def test_a_graph_holds_prepared_copies(engine: ts.Engine, torch: Any, turned: bo
         assert np.array_equal(pages.cpu().numpy(), numbers(factor)[order])
 
 
+@pytest.mark.parametrize("kind", ["float32", "bfloat16", "int16"])
+@pytest.mark.parametrize("where", ["default stream", "own stream", "graph"])
+def test_copies_that_come_again(engine: ts.Engine, torch: Any, where: str, kind: str) -> None:
+    """The engine knows them from the third time on: faces of a field, and one pair."""
+    field = torch.zeros(24, 20, 16, device="cuda", dtype=getattr(torch, kind))
+    faces = [field[:2], field[:, -1:], field[:, :, 3:5]]
+    packed = [torch.zeros(face.shape, device="cuda", dtype=field.dtype) for face in faces]
+    again = [torch.zeros_like(field) for _ in range(2)]
+    pairs = list(zip(faces, packed, strict=True))
+    stream = torch.cuda.default_stream() if where == "default stream" else torch.cuda.Stream()
+    graph = torch.cuda.CUDAGraph() if where == "graph" else None
+
+    def start() -> None:
+        stream = torch.cuda.current_stream()
+        engine.copy_all(pairs, stream=stream)
+        engine.copy(field, again[0], stream=stream)
+        engine.copy(again[0], again[1], stream=stream)
+
+    for turn in range(8):
+        with torch.cuda.stream(stream):
+            for one in [*packed, *again]:
+                one.zero_()
+            torch.cuda._sleep(1_000_000)
+            field.copy_(torch.arange(field.numel(), device="cuda").reshape(field.shape) % 97 + turn)
+        if graph is None or turn < 5:
+            with torch.cuda.stream(stream):
+                start()
+        torch.cuda.synchronize()
+        if graph is not None and turn == 5:
+            with torch.cuda.graph(graph):
+                start()
+        if graph is not None and turn >= 5:
+            graph.replay()
+        torch.cuda.synchronize()
+        assert all(torch.equal(face, copy) for face, copy in zip(faces, packed, strict=True))
+        assert torch.equal(field, again[0]) and torch.equal(field, again[1])
+
+
 def test_prepared_starts_go_in_their_stream(engine: ts.Engine, torch: Any) -> None:
     tensor, stream = filled_late(torch)
     halves = [torch.zeros(ROWS, COLUMNS, device="cuda") for _ in range(2)]

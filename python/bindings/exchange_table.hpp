@@ -1,0 +1,66 @@
+// DLPack's C exchange table, by which a library's tensors are read without a call of Python code.
+#pragma once
+
+#include <nanobind/ndarray.h>
+
+#include <cstdint>
+
+#include "bindings.hpp"
+
+namespace tranship::python {
+
+/// A tensor and what its producer keeps of it; the standard defines the layout.
+struct VersionedTensor {
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  void* context = nullptr;
+  void (*deleter)(VersionedTensor*) = nullptr;
+  std::uint64_t flags = 0;
+  nb::dlpack::dltensor tensor;
+};
+
+constexpr std::uint64_t flag_read_only = 1;
+
+/// DLPack's numbers of device types whose memory has an address.
+enum : std::int32_t { on_cpu = 1, on_cuda = 2, on_cuda_host = 3, on_cuda_managed = 13 };
+
+/// DLPack's C exchange table (version 1.2 of the standard and later), which defines its layout.
+struct ExchangeTable {
+  std::uint32_t major = 0;
+  std::uint32_t minor = 0;
+  ExchangeTable* previous = nullptr;
+  int (*allocate)(void*, void**, void*, void (*)(void*, const char*, const char*)) = nullptr;
+  int (*to_managed)(void* object, VersionedTensor** tensor) = nullptr;
+  int (*from_managed)(VersionedTensor* tensor, void** object) = nullptr;
+  int (*to_tensor)(void* object, nb::dlpack::dltensor* tensor) = nullptr;  ///< may be null
+  int (*current_stream)(std::int32_t device_type, std::int32_t device, void** stream) = nullptr;
+};
+
+/// The exchange table of a type, and what is known of its library.
+struct TypeTable {
+  const ExchangeTable* table = nullptr;  ///< in a version that is understood; null: there is none
+  /// No tensor is read-only, so that a target's flags need not be read: PyTorch's are not.
+  bool always_writable = false;
+};
+
+/// Returns the table of a type; each thread remembers that of the last type that had one.
+TypeTable table_of(PyTypeObject* type);
+
+/// Returns whether a tensor says by itself that its memory does not hold all that it means, or that
+/// its library refuses to hand it over: it requires a gradient, or is conjugated or negated when it
+/// is read. The tensor's library defines what it has of these; no whole numbers have any, and
+/// complex numbers alone are conjugated.
+bool needs_checks(nb::handle object, const nb::dlpack::dtype& type);
+
+/// Returns whether the CUDA array interface has the type: libraries hand over other types through
+/// DLPack alone, whose tensors name a stream.
+inline bool has_stream_of_its_own(const nb::dlpack::dtype& type) {
+  return static_cast<nb::dlpack::dtype_code>(type.code) == nb::dlpack::dtype_code::Bfloat ||
+         type.code > 6;
+}
+
+/// Stores the stream that the table's library works in on the GPU now (1: the default stream).
+/// Returns false, without a Python exception, if the library does not say.
+bool current_stream(const ExchangeTable& table, int device, std::uintptr_t& stream);
+
+}  // namespace tranship::python
