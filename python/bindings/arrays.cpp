@@ -163,6 +163,7 @@ namespace {
 
 PyTypeObject* numpy_array = nullptr;
 bool numpy_fields_known = false;
+PyObject* int64_dtype = nullptr;
 
 /// An element type whose name the buffer protocol has told. A dtype is never changed.
 struct NumpyType {
@@ -496,11 +497,14 @@ void prepare_arrays() {
   const nb::module_ numpy = nb::module_::import_("numpy");
   nb::object type = numpy.attr("ndarray");
   numpy_array = reinterpret_cast<PyTypeObject*>(type.release().ptr());
+  int64_dtype = numpy.attr("dtype")("int64").release().ptr();
   nb::object array = numpy.attr("zeros")(nb::make_tuple(2, 3, 5)).attr("T");
   numpy_fields_known = check_fields(array);
   array.attr("flags").attr("writeable") = false;
   numpy_fields_known = numpy_fields_known && check_fields(array);
 }
+
+const PyObject* numpy_int64() { return int64_dtype; }
 
 const NumpyArray* plain_numpy(nb::handle object) {
   const bool plain = Py_TYPE(object.ptr()) == numpy_array && numpy_fields_known;

@@ -15,6 +15,7 @@
 #include "base/lent_vector.hpp"
 #include "copies.hpp"
 #include "engine/processes.hpp"
+#include "integer_lists.hpp"
 #include "plain_copies.hpp"
 #include "tensor_copies.hpp"
 
@@ -237,28 +238,29 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
 }
 
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
-                      const Indices& source_pages, const Indices& target_pages, int priority,
+                      nb::handle source_pages, nb::handle target_pages, int priority,
                       nb::handle after, nb::handle stream) {
+  const IntegerLists pages({source_pages, target_pages}, "page_lists");
   CopyPair ends = ends_of(source, target, nb::none());
   CopyOptions options;
   options.priority = priority;
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
   return start_after(engine, before.streams, ends, options, [&] {
-    return engine->copy_pages(ends.source, ends.target, {source_pages.data(), source_pages.size()},
-                              {target_pages.data(), target_pages.size()}, options);
+    return engine->copy_pages(ends.source, ends.target, pages[0], pages[1], options);
   });
 }
 
 BoundEvent copy_pieces(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
-                       const Indices& source_offsets, const Indices& target_offsets,
-                       const Indices& lengths, int priority, nb::handle after, nb::handle stream) {
+                       nb::handle source_offsets, nb::handle target_offsets, nb::handle lengths,
+                       int priority, nb::handle after, nb::handle stream) {
+  const IntegerLists lists({source_offsets, target_offsets, lengths}, "piece_lists");
   CopyPair ends = ends_of(source, target, nb::none());
   CopyOptions options;
   options.priority = priority;
   Before before = before_of(after, stream);
   options.after = std::move(before.events);
-  const PieceLists pieces = pieces_of(source_offsets, target_offsets, lengths);
+  const PieceLists pieces{lists[0], lists[1], lists[2]};
   return start_after(engine, before.streams, ends, options, [&] {
     return engine->copy_pieces(ends.source, ends.target, pieces, options);
   });
@@ -470,11 +472,12 @@ void bind_engine(nb::module_& module) {
       .def("copy_all", &copy_all, nb::arg("pairs"), nb::arg("priority"), nb::arg("after").none(),
            nb::arg("stream").none())
       .def("copy_pages", &copy_pages, nb::arg("source").none(), nb::arg("target").none(),
-           nb::arg("source_pages"), nb::arg("target_pages"), nb::arg("priority"),
+           nb::arg("source_pages").none(), nb::arg("target_pages").none(), nb::arg("priority"),
            nb::arg("after").none(), nb::arg("stream").none())
       .def("copy_pieces", &copy_pieces, nb::arg("source").none(), nb::arg("target").none(),
-           nb::arg("source_offsets"), nb::arg("target_offsets"), nb::arg("lengths"),
-           nb::arg("priority"), nb::arg("after").none(), nb::arg("stream").none())
+           nb::arg("source_offsets").none(), nb::arg("target_offsets").none(),
+           nb::arg("lengths").none(), nb::arg("priority"), nb::arg("after").none(),
+           nb::arg("stream").none())
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner"),
            nb::arg("buffer_bytes"))

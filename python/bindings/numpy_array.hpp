@@ -26,4 +26,7 @@ struct NumpyArray {
 /// NumPy keeps its fields elsewhere.
 const NumpyArray* plain_numpy(nb::handle object);
 
+/// Returns NumPy's dtype of 64-bit integers, which all its arrays of them share.
+const PyObject* numpy_int64();
+
 }  // namespace tranship::python

@@ -360,9 +360,10 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        pages = page_lists(source_pages, target_pages)
         try:
-            return self._core.copy_pages(source, target, *pages, priority, after, stream)
+            return self._core.copy_pages(
+                source, target, source_pages, target_pages, priority, after, stream
+            )
         except TypeError:
             check_options(priority)
             raise
@@ -406,9 +407,10 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        pieces = piece_lists(source_offsets, target_offsets, lengths)
         try:
-            return self._core.copy_pieces(source, target, *pieces, priority, after, stream)
+            return self._core.copy_pieces(
+                source, target, source_offsets, target_offsets, lengths, priority, after, stream
+            )
         except TypeError:
             check_options(priority)
             raise

@@ -30,6 +30,10 @@ struct RunList {
   std::int64_t run_bytes() const { return bytes / count(); }
 };
 
+/// Writes the numbers, none of which is negative, shifted to the right: the table that a GPU reads.
+/// Those beyond 32 bits are cut.
+void write_shifted(std::span<const std::int64_t> numbers, int shift, std::uint32_t* to);
+
 /// Largest number that a table of 32-bit places holds, shifted.
 constexpr std::int64_t run_place_most = std::numeric_limits<std::uint32_t>::max();
 

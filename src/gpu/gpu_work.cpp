@@ -278,9 +278,7 @@ Status GpuWork::plan_runs(const RunList& runs) {
   if (Status status = reserve_table(bytes_of_runs()); !status) return status;
   auto* number = reinterpret_cast<std::uint32_t*>(table_);
   const auto write = [&](std::span<const std::int64_t> numbers, int shift) {
-    for (std::size_t k = 0; k < numbers.size(); ++k) {
-      number[k] = static_cast<std::uint32_t>(numbers[k] >> shift);
-    }
+    write_shifted(numbers, shift, number);
     number += numbers.size();
   };
   write(runs.source.places, runs.source.shift);
