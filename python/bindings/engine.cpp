@@ -217,6 +217,7 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
   nb::object held;
   TensorCopy tensors(engine, priority, stream);
   if (after.is_none() && tensors.add_all(given, held)) {
+    if (auto event = tensors.start_blocks(keep(held))) return *event;
     if (auto event = tensors.start(keep(held))) return *event;
   }
   LentVector<CopyPair> lent;

@@ -1,10 +1,30 @@
 #include "tensor_copies.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "exchange_table.hpp"
 
 namespace tranship::python {
+namespace {
+
+/// Fewest pairs that go as blocks: fewer are found again sooner than they are planned.
+constexpr Py_ssize_t blocks_least = 64;
+
+/// Returns the bytes of a tensor whose elements fill one block in the order of its dimensions; 0 of
+/// any other, and of one without elements.
+std::int64_t block_bytes(const nb::dlpack::dltensor& tensor) {
+  const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
+  std::int64_t points = 1;
+  for (int k = tensor.ndim - 1; k >= 0; --k) {
+    if (tensor.strides != nullptr && tensor.shape[k] != 1 && tensor.strides[k] != points) return 0;
+    points *= tensor.shape[k];
+  }
+  return bits % 8 == 0 ? points * (bits / 8) : 0;
+}
+
+}  // namespace
+
 TensorCopy::TensorCopy(const std::shared_ptr<Engine>& engine, int priority, nb::handle stream)
     : engine_(engine), priority_(priority) {
   if (engine->gpu_side() == nullptr) return;
@@ -27,7 +47,7 @@ bool TensorCopy::runs_in(std::uintptr_t stream) {
   return stream_->handle == stream;
 }
 
-bool TensorCopy::add(nb::handle object, bool writable) {
+bool TensorCopy::add(nb::handle object, bool writable, Tensor& read) {
   const TypeTable found = table_of(Py_TYPE(object.ptr()));
   const bool readable = found.table != nullptr && found.table->to_tensor != nullptr;
   if (!readable || (writable && !found.always_writable)) return false;
@@ -46,19 +66,32 @@ bool TensorCopy::add(nb::handle object, bool writable) {
   const auto address = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
   const std::int64_t type = (std::int64_t{tensor.dtype.code} << 32) |
                             (std::int64_t{tensor.dtype.bits} << 16) | tensor.dtype.lanes;
-  const bool dense = tensor.strides == nullptr;
+  const bool no_strides = tensor.strides == nullptr;
   std::vector<std::int64_t>& numbers = *numbers_;
   numbers.insert(numbers.end(),
                  {static_cast<std::int64_t>(address), type,
-                  (std::int64_t{device_} << 32) | (tensor.ndim << 1) | (dense ? 1 : 0)});
+                  (std::int64_t{device_} << 32) | (tensor.ndim << 1) | (no_strides ? 1 : 0)});
+  read = {static_cast<std::int64_t>(address), type, block_bytes(tensor), numbers.size(),
+          static_cast<std::size_t>(tensor.ndim)};
   numbers.insert(numbers.end(), tensor.shape, tensor.shape + tensor.ndim);
-  if (!dense) numbers.insert(numbers.end(), tensor.strides, tensor.strides + tensor.ndim);
+  if (!no_strides) numbers.insert(numbers.end(), tensor.strides, tensor.strides + tensor.ndim);
   return true;
 }
 
 bool TensorCopy::add(nb::handle source, nb::handle target) {
-  described_ = described_ && add(source, false) && add(target, true);
-  return described_;
+  Tensor from;
+  Tensor to;
+  described_ = described_ && add(source, false, from) && add(target, true, to);
+  if (!described_ || !blocks_) return described_;
+  const auto shape = [&](const Tensor& one) {
+    return std::span(*numbers_).subspan(one.shape_at, one.rank);
+  };
+  blocks_ = from.block_bytes > 0 && to.block_bytes > 0 && from.type == to.type &&
+            std::ranges::equal(shape(from), shape(to));
+  sources_.push_back(from.address);
+  targets_.push_back(to.address);
+  lengths_.push_back(from.block_bytes);
+  return true;
 }
 
 bool TensorCopy::add_all(nb::handle pairs, nb::object& held) {
@@ -69,6 +102,7 @@ bool TensorCopy::add_all(nb::handle pairs, nb::object& held) {
   if (!held.is_valid()) throw nb::python_error();
   const Py_ssize_t count = PyTuple_GET_SIZE(held.ptr());
   described_ = count > 0;
+  blocks_ = count >= blocks_least;
   for (Py_ssize_t k = 0; k < count && described_; ++k) {
     PyObject* pair = PyTuple_GET_ITEM(held.ptr(), k);
     described_ = PyTuple_CheckExact(pair) && PyTuple_GET_SIZE(pair) == 2 &&
@@ -83,13 +117,26 @@ std::span<const std::int64_t> TensorCopy::description() const {
                           : std::span<const std::int64_t>();
 }
 
-std::optional<BoundEvent> TensorCopy::start(std::shared_ptr<void> held) const {
-  if (description().empty()) return {};
+CopyOptions TensorCopy::options() const {
   CopyOptions options;
   options.priority = priority_;
   options.interrupted = interrupted;
   take_stream(stream_, options);
-  auto event = run([&] { return engine_->start_described(*numbers_, options, std::move(held)); });
+  return options;
+}
+
+std::optional<BoundEvent> TensorCopy::start_blocks(std::shared_ptr<void> held) const {
+  if (description().empty() || !blocks_) return {};
+  const PieceLists blocks{sources_, targets_, lengths_};
+  auto event = unwrap(
+      run([&] { return engine_->copy_blocks(device_, blocks, options(), std::move(held)); }));
+  if (!event) return {};
+  return BoundEvent{std::move(*event), engine_};
+}
+
+std::optional<BoundEvent> TensorCopy::start(std::shared_ptr<void> held) const {
+  if (description().empty()) return {};
+  auto event = run([&] { return engine_->start_described(*numbers_, options(), std::move(held)); });
   if (!event) return {};
   return BoundEvent{unwrap(std::move(*event)), engine_};
 }

@@ -1,12 +1,13 @@
-// Copies between tensors of one GPU that are found again by what the tensors' library says of them:
-// loops that copy between the same tensors each time need no descriptions of arrays, which cost
-// more than the launch. All functions are called with the interpreter's lock held.
+// Copies between tensors of one GPU without descriptions of arrays, which cost more than a launch:
+// copies that come again are found by what the tensors' library says of them, and long lists of
+// dense tensors go by their addresses. All functions are called with the interpreter's lock held.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/lent_vector.hpp"
 #include "copies.hpp"
@@ -30,9 +31,21 @@ class TensorCopy {
   std::span<const std::int64_t> description() const;
   /// Starts the copy if the engine remembers it. held: Keeps the tensors.
   std::optional<BoundEvent> start(std::shared_ptr<void> held) const;
+  /// Starts many pairs of which each copies one block to another, which need no description.
+  /// Nothing if the copy is no such list. held: Keeps the tensors.
+  std::optional<BoundEvent> start_blocks(std::shared_ptr<void> held) const;
 
  private:
-  bool add(nb::handle tensor, bool writable);
+  struct Tensor {
+    std::int64_t address = 0;
+    std::int64_t type = 0;
+    std::int64_t block_bytes = 0;  ///< 0: its elements do not fill a block in their order
+    std::size_t shape_at = 0;      ///< in `numbers_`
+    std::size_t rank = 0;
+  };
+
+  bool add(nb::handle object, bool writable, Tensor& read);
+  CopyOptions options() const;
   bool lies_on(int device);
   bool runs_in(std::uintptr_t stream);
 
@@ -41,6 +54,10 @@ class TensorCopy {
   std::optional<CallerStream> stream_;  ///< the caller's, or the one that tensors name
   bool described_ = false;
   int device_ = -1;
+  bool blocks_ = false;  ///< there are many pairs, and all copy blocks, which the lists have
+  std::vector<std::int64_t> sources_;
+  std::vector<std::int64_t> targets_;
+  std::vector<std::int64_t> lengths_;
   LentVector<std::int64_t> numbers_;  ///< not the thread's own: tensors may run code that copies
 };
 

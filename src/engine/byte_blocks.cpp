@@ -12,25 +12,6 @@
 namespace tranship {
 namespace {
 
-/// Returns the view of `count` bytes from `offset` on. Each thread remembers the last ones, since
-/// to make one costs as much as a check of a hundred pieces.
-Result<View> byte_view(std::int64_t offset, std::int64_t count) {
-  struct Remembered {
-    std::int64_t offset = 0;
-    std::int64_t count = -1;
-    std::shared_ptr<const Mapping> mapping;
-  };
-  thread_local std::array<Remembered, 4> last;
-  thread_local std::size_t next = 0;
-  for (const Remembered& one : last) {
-    if (one.offset == offset && one.count == count) return View::whole(one.mapping);
-  }
-  auto mapping = Mapping::make_strided({{"byte", count}}, {{{"f0", "u1", 1}, offset, {1}}});
-  if (!mapping) return mapping.error();
-  last[next++ % last.size()] = {offset, count, *mapping};
-  return View::whole(std::move(*mapping));
-}
-
 /// Returns the bytes for which a list is planned: up to a sixteenth more than it has, so that lists
 /// of nearly as many bytes share a plan, whose times differ by less than they are known.
 std::int64_t planned_bytes(std::int64_t bytes) {
@@ -57,6 +38,25 @@ Result<Array> as_bytes(const Array& array, const char* side) {
 }
 
 }  // namespace
+
+/// Each thread remembers the last ones, since to make one costs as much as a check of a hundred
+/// pieces.
+Result<View> byte_view(std::int64_t offset, std::int64_t count) {
+  struct Remembered {
+    std::int64_t offset = 0;
+    std::int64_t count = -1;
+    std::shared_ptr<const Mapping> mapping;
+  };
+  thread_local std::array<Remembered, 4> last;
+  thread_local std::size_t next = 0;
+  for (const Remembered& one : last) {
+    if (one.offset == offset && one.count == count) return View::whole(one.mapping);
+  }
+  auto mapping = Mapping::make_strided({{"byte", count}}, {{{"f0", "u1", 1}, offset, {1}}});
+  if (!mapping) return mapping.error();
+  last[next++ % last.size()] = {offset, count, *mapping};
+  return View::whole(std::move(*mapping));
+}
 
 Result<CopyPair> as_bytes(const Array& source, const Array& target) {
   auto from = as_bytes(source, "source");

@@ -9,6 +9,10 @@
 
 namespace tranship {
 
+/// Returns the view of `count` bytes from `offset` on.
+/// @error as Mapping::make_strided()
+Result<View> byte_view(std::int64_t offset, std::int64_t count);
+
 /// Returns two arrays as the bytes of the blocks that they fill, in memory order.
 /// @error invalid_argument for an array with gaps
 Result<CopyPair> as_bytes(const Array& source, const Array& target);

@@ -58,18 +58,24 @@ Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Arra
   if (!ends) return ends.error();
   const auto seen = check_blocks(*ends, pieces);
   if (!seen) return seen.error();
-  auto query = byte_query(runner, *ends, seen->bytes, options);
+  return plan_surveyed(runner, std::move(*ends), pieces, *seen, options, copy);
+}
+
+Result<ListPlan> plan_surveyed(CopyRunner& runner, CopyPair ends, const PieceLists& pieces,
+                               const PieceSurvey& seen, const CopyOptions& options,
+                               IndexedCopy& copy) {
+  auto query = byte_query(runner, ends, seen.bytes, options);
   if (!query) return query.error();
   auto path = path_of_list(runner, *query);
   if (!path) return path.error();
-  if (seen->bytes == 0) return ListPlan{std::move(path->plan), std::move(*ends), {}};
-  if (goes_as_run_list(*path, options, pieces.lengths.size(), seen->length_bound)) {
-    if (const auto runs = run_list_of(*ends, pieces, *seen)) {
-      return plan_run_list(*path, std::move(*ends), *runs);
+  if (seen.bytes == 0) return ListPlan{std::move(path->plan), std::move(ends), {}};
+  if (goes_as_run_list(*path, options, pieces.lengths.size(), seen.length_bound)) {
+    if (const auto runs = run_list_of(ends, pieces, seen)) {
+      return plan_run_list(*path, std::move(ends), *runs);
     }
   }
-  lower_pieces(pieces, begin_of(ends->source), begin_of(ends->target), path->tile_bytes, copy);
-  return plan_list(*path, std::move(*ends), options, copy);
+  lower_pieces(pieces, begin_of(ends.source), begin_of(ends.target), path->tile_bytes, copy);
+  return plan_list(*path, std::move(ends), options, copy);
 }
 
 }  // namespace tranship

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "data/piece_lowering.hpp"
+#include "data/piece_survey.hpp"
 #include "engine/copy_lists.hpp"
 
 namespace tranship {
@@ -16,5 +17,11 @@ Status check_pieces(const Array& source, const Array& target, const PieceLists& 
 Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Array& target,
                              const PieceLists& pieces, const CopyOptions& options,
                              IndexedCopy& copy);
+
+/// The same of pieces that a survey has found inside two blocks of bytes.
+/// @error as CopyPlanner::query_of()
+Result<ListPlan> plan_surveyed(CopyRunner& runner, CopyPair ends, const PieceLists& pieces,
+                               const PieceSurvey& seen, const CopyOptions& options,
+                               IndexedCopy& copy);
 
 }  // namespace tranship

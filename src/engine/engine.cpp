@@ -14,6 +14,7 @@
 #include "channels/host/host_channel.hpp"
 #include "engine/checks.hpp"
 #include "engine/copy_all.hpp"
+#include "engine/copy_blocks.hpp"
 #include "engine/copy_pages.hpp"
 #include "engine/copy_pieces.hpp"
 #include "engine/copy_types.hpp"
@@ -347,6 +348,15 @@ std::optional<Result<Event>> Engine::start_described(std::span<const std::int64_
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
   return described_->start(description, options, std::move(held));
+}
+
+Result<std::optional<Event>> Engine::copy_blocks(int device, const PieceLists& blocks,
+                                                 const CopyOptions& options,
+                                                 std::shared_ptr<void> held) {
+  const auto entered = lifetime_.enter();
+  if (!entered) return entered.error();
+  if (Status status = uses_gpus(); !status) return status.error();
+  return tranship::copy_blocks(*runner_, device, blocks, options, std::move(held));
 }
 
 Result<std::vector<CopyPair>> Engine::resolved(std::span<const CopyPair> pairs) const {

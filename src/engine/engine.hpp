@@ -95,6 +95,14 @@ class Engine : public std::enable_shared_from_this<Engine> {
                                                const CopyOptions& options,
                                                std::shared_ptr<void> held);
 
+  /// Copies blocks of memory of one GPU of this process, each from the address `source_offsets[k]`
+  /// to `target_offsets[k]`; no two targets may overlap. Returns nothing, before anything moves, if
+  /// no single launch carries them. held: Keeps the memory until the copy has ended.
+  /// @error closed; unsupported without GPUs; invalid_argument for two blocks of a pair that
+  /// overlap
+  Result<std::optional<Event>> copy_blocks(int device, const PieceLists& blocks,
+                                           const CopyOptions& options, std::shared_ptr<void> held);
+
   /// Copies pages, indices along the first dimension: each of `source_pages` to the one of
   /// `target_pages` at the same place in the list. As one copy of an indexed nest, or, if pages
   /// are longer than a tile, run by run.

@@ -76,9 +76,11 @@ def test_a_copy_that_comes_again_is_not_described_again(engine, stream):
     assert (source.reads, target.reads) == (1, 1)
 
 
-def test_a_list_that_comes_again_is_not_described_again(engine):
+@pytest.mark.parametrize("count", [40, 100])
+def test_a_list_that_comes_again_is_not_described_again(engine, count):
     memory = Memory(engine)
-    rows = [(memory.view(256 * k, (64,)), memory.view(32768 + 256 * k, (64,))) for k in range(100)]
+    columns = memory.view(0, (64, count)).T
+    rows = [(columns[k], memory.view(32768 + 256 * k, (64,))) for k in range(count)]
     pairs = tensors_of(memory, rows)
     for _ in range(TIMES):
         memory.fill()
@@ -91,6 +93,47 @@ def test_a_list_that_comes_again_is_not_described_again(engine):
     memory.fill()
     engine.copy_all(pairs, stream=1).wait()
     copy_expected(rows)
+    assert memory.same()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_long_lists_of_dense_tensors_go_by_their_addresses(engine, seed):
+    memory = Memory(engine, seed)
+    random = memory.random
+    count = int(random.integers(64, 130))
+    grain = int(random.choice([1, 2, 4, 64]))
+    equal = seed % 2 == 0
+    items = random.permutation(count), random.permutation(count)
+    views = []
+    for from_, to in zip(*items, strict=True):
+        size = 240 // grain if equal else int(random.integers(1, 240 // grain + 1))
+        dtype = random.choice(["u1", "u2"]) if grain > 1 else "u1"
+        shape = (size * grain // np.dtype(dtype).itemsize,)
+        if shape[0] % 2 == 0 and random.random() < 0.5:
+            shape = (2, shape[0] // 2)
+        shift = int(random.integers(0, 240 - size * grain + 1)) // grain * grain
+        views.append(
+            (
+                memory.view(250 // grain * grain * from_ + shift, shape, dtype),
+                memory.view(32768 + 250 // grain * grain * to + shift, shape, dtype),
+            )
+        )
+    pairs = tensors_of(memory, views)
+    for _ in range(3):
+        memory.fill()
+        event = engine.copy_all(pairs, stream=random.choice([None, 1]))
+        event.wait()
+        assert event.plan.path == "node0/device0 > node0/device0"
+        copy_expected(views)
+        assert memory.same()
+    assert {end.reads for pair in pairs for end in pair} == {3}
+    views[5] = views[5][0], views[5][0]
+    pairs[5] = pairs[5][0], pairs[5][0]
+    with pytest.raises(InvalidArgument, match="pair 5 overlap"):
+        engine.copy_all(pairs)
+    pairs[5] = pairs[5][0], memory.tensor(memory.view(65000, (views[5][0].nbytes + 1,), "u1"))
+    with pytest.raises(InvalidArgument):
+        engine.copy_all(pairs)
     assert memory.same()
 
 
