@@ -109,6 +109,11 @@ Array placed(const Array& array, const std::string& where, int device,
 /// Returns the events that a put starts after. after: None, one event, or several.
 std::vector<Event> events_of(nb::handle after);
 
+/// Handles of the default streams (cudaStreamLegacy, cudaStreamPerThread), the same on each GPU.
+/// Those of other streams are larger.
+constexpr std::uintptr_t legacy_stream = 1;
+constexpr std::uintptr_t per_thread_stream = 2;
+
 /// A stream that a caller or an array names.
 struct CallerStream {
   std::uintptr_t handle = 0;  ///< cudaStream_t

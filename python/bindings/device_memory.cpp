@@ -17,10 +17,6 @@
 namespace tranship::python {
 namespace {
 
-/// Handles of the default streams (cudaStreamLegacy, cudaStreamPerThread), the same on each GPU.
-constexpr std::uintptr_t legacy_stream = 1;
-constexpr std::uintptr_t per_thread_stream = 2;
-
 /// Frees GPU or pinned memory without the interpreter's lock, since CUDA may wait for the GPU.
 void let_go(std::shared_ptr<void>& memory) {
   if (!attached()) return memory.reset();

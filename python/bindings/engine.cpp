@@ -201,8 +201,8 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
     }
   }
   own(ends, source, target);
+  const auto description = tensors.description_of({&ends, 1});
   return start_after(engine, before.streams, ends, options, [&] {
-    const auto description = tensors.description();
     return description.empty() ? engine->copy(ends.source, ends.target, options)
                                : engine->copy_described(description, {&ends, 1}, options);
   });
@@ -229,9 +229,9 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
   options.after = std::move(before.events);
   for (std::size_t k = 1; k < pairs.size(); ++k) before.follow(pairs[k]);
   CopyPair none;
+  const auto description = tensors.description_of(pairs);
   return start_after(engine, pairs.empty() ? Streams{} : before.streams,
                      pairs.empty() ? none : pairs[0], options, [&] {
-                       const auto description = tensors.description();
                        return description.empty()
                                   ? engine->copy_all(pairs, options)
                                   : engine->copy_described(description, pairs, options);

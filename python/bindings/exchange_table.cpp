@@ -34,6 +34,13 @@ TypeTable find_table(PyTypeObject* type) {
   return {table, is_pytorch(type)};
 }
 
+/// Clears the exception that says that an object lacks an attribute.
+/// @throws any other
+void clear_missing() {
+  if (PyErr_ExceptionMatches(PyExc_AttributeError) == 0) throw nb::python_error();
+  PyErr_Clear();
+}
+
 }  // namespace
 
 TypeTable table_of(PyTypeObject* type) {
@@ -57,7 +64,7 @@ bool needs_checks(nb::handle object, const nb::dlpack::dtype& type) {
                                              PyUnicode_InternFromString("is_conj")};
   const nb::object required = nb::steal(PyObject_GetAttr(object.ptr(), gradient));
   if (!required.is_valid()) {
-    PyErr_Clear();
+    clear_missing();
   } else if (required.ptr() != Py_False) {
     return true;
   }
@@ -65,7 +72,7 @@ bool needs_checks(nb::handle object, const nb::dlpack::dtype& type) {
   for (PyObject* name : std::span(lazy).first(asked)) {
     const nb::object answer = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), name));
     if (!answer.is_valid()) {
-      PyErr_Clear();
+      clear_missing();
     } else if (answer.ptr() != Py_False) {
       return true;
     }

@@ -50,6 +50,7 @@ TypeTable table_of(PyTypeObject* type);
 /// its library refuses to hand it over: it requires a gradient, or is conjugated or negated when it
 /// is read. The tensor's library defines what it has of these; no whole numbers have any, and
 /// complex numbers alone are conjugated.
+/// @throws what the library raises when it is asked
 bool needs_checks(nb::handle object, const nb::dlpack::dtype& type);
 
 /// Returns whether the CUDA array interface has the type: libraries hand over other types through

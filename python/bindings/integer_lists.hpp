@@ -11,7 +11,7 @@
 
 namespace tranship::python {
 
-/// Lists of 64-bit integers of one call, which stay as they are until it ends.
+/// Lists of 64-bit integers of one call, which the caller leaves as they are until it ends.
 class IntegerLists {
  public:
   /// given: Up to three. NumPy's arrays of 64-bit integers are read where they lie; of anything

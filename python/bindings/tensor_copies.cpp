@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "exchange_table.hpp"
+#include "gpu/gpus.hpp"
+#include "numpy_array.hpp"
 
 namespace tranship::python {
 namespace {
@@ -23,6 +25,29 @@ std::int64_t block_bytes(const nb::dlpack::dltensor& tensor) {
   return bits % 8 == 0 ? points * (bits / 8) : 0;
 }
 
+/// Takes one tensor from the front of a description, and returns whether the array lies there and
+/// has its shape and strides.
+bool takes(const Array& array, std::span<const std::int64_t>& description) {
+  if (description.size() < 3) return false;
+  const auto rank = static_cast<std::size_t>((description[2] >> 1) & 0xffff);
+  const bool strided = (description[2] & 1) == 0;
+  const std::size_t count = 3 + (strided ? 2 * rank : rank);
+  const Mapping& mapping = *array.view.mapping;
+  if (description.size() < count || mapping.space().size() != rank) return false;
+  bool same = reinterpret_cast<std::uintptr_t>(array.place.address) ==
+              static_cast<std::uintptr_t>(description[0]);
+  const Placement& field = mapping.fields()[0];
+  for (std::size_t k = 0; k < rank; ++k) {
+    const std::int64_t extent = description[3 + k];
+    same = same && array.view.extents[k] == extent;
+    if (!strided || extent < 2) continue;
+    same =
+        same && field.dimension[k].level[0].stride == description[3 + rank + k] * field.field.bytes;
+  }
+  description = description.subspan(count);
+  return same;
+}
+
 }  // namespace
 
 TensorCopy::TensorCopy(const std::shared_ptr<Engine>& engine, int priority, nb::handle stream)
@@ -30,7 +55,9 @@ TensorCopy::TensorCopy(const std::shared_ptr<Engine>& engine, int priority, nb::
   if (engine->gpu_side() == nullptr) return;
   const bool given = !stream.is_none();
   if (given) stream_ = stream_in(stream);
-  described_ = given == stream_.has_value();
+  const bool exists =
+      !engine->gpu_side()->gpus()->emulated() || !stream_ || stream_->handle <= per_thread_stream;
+  described_ = given == stream_.has_value() && exists;
   numbers_->assign({priority, given ? 1 : 0});
 }
 
@@ -48,6 +75,7 @@ bool TensorCopy::runs_in(std::uintptr_t stream) {
 }
 
 bool TensorCopy::add(nb::handle object, bool writable, Tensor& read) {
+  if (plain_numpy(object) != nullptr) return false;  // to ask its type for a table costs more
   const TypeTable found = table_of(Py_TYPE(object.ptr()));
   const bool readable = found.table != nullptr && found.table->to_tensor != nullptr;
   if (!readable || (writable && !found.always_writable)) return false;
@@ -109,6 +137,16 @@ bool TensorCopy::add_all(nb::handle pairs, nb::object& held) {
                  add(nb::handle(PyTuple_GET_ITEM(pair, 0)), nb::handle(PyTuple_GET_ITEM(pair, 1)));
   }
   return described_;
+}
+
+std::span<const std::int64_t> TensorCopy::description_of(std::span<const CopyPair> pairs) const {
+  const auto all = description();
+  if (all.empty()) return {};
+  std::span<const std::int64_t> rest = all.subspan(2);
+  for (const CopyPair& pair : pairs) {
+    if (!takes(pair.source, rest) || !takes(pair.target, rest)) return {};
+  }
+  return rest.empty() ? all : std::span<const std::int64_t>();
 }
 
 std::span<const std::int64_t> TensorCopy::description() const {

@@ -27,8 +27,9 @@ class TensorCopy {
   /// Adds the pairs of a list or tuple; `held` keeps them. Returns false as add() does.
   bool add_all(nb::handle pairs, nb::object& held);
 
-  /// Empty if the copy has none.
-  std::span<const std::int64_t> description() const;
+  /// Returns the description for arrays that were read from the same tensors after it was made.
+  /// Empty if the copy has none, or another thread has changed a tensor meanwhile.
+  std::span<const std::int64_t> description_of(std::span<const CopyPair> pairs) const;
   /// Starts the copy if the engine remembers it. held: Keeps the tensors.
   std::optional<BoundEvent> start(std::shared_ptr<void> held) const;
   /// Starts many pairs of which each copies one block to another, which need no description.
@@ -45,6 +46,7 @@ class TensorCopy {
   };
 
   bool add(nb::handle object, bool writable, Tensor& read);
+  std::span<const std::int64_t> description() const;
   CopyOptions options() const;
   bool lies_on(int device);
   bool runs_in(std::uintptr_t stream);

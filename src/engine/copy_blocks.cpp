@@ -73,11 +73,19 @@ Result<std::optional<Event>> copy_blocks(CopyRunner& runner, int device, const P
   }
   const PieceLists pieces{*source.offsets, *target.offsets, blocks.lengths};
   const PieceSurvey seen = survey(pieces, source.bytes, target.bytes);
+  auto query = byte_query(runner, ends, seen.bytes, options);
+  if (!query) return query.error();
+  const auto path = path_of_list(runner, *query);
+  if (!path) return path.error();
+  // Only so: in any other form neighbours would be joined, which may be allocations of their own.
+  if (!goes_as_run_list(*path, options, pieces.lengths.size(), seen.length_bound)) {
+    return std::optional<Event>();
+  }
+  const auto runs = run_list_of(ends, pieces, seen);
+  if (!runs) return std::optional<Event>();
   SpareCopy spare;
-  auto planned = plan_surveyed(runner, std::move(ends), pieces, seen, options, spare.copy());
-  if (!planned) return planned.error();
-  if (!planned->plan || !runner.one_gpu_hop(*planned->plan)) return std::optional<Event>();
-  auto event = carry_list(runner, *planned, options, spare.copy());
+  auto event =
+      carry_list(runner, plan_run_list(*path, std::move(ends), *runs), options, spare.copy());
   if (!event) return event.error();
   return std::optional<Event>(std::move(*event));
 }

@@ -19,8 +19,8 @@ Result<PieceSurvey> check_blocks(const CopyPair& ends, const PieceLists& pieces)
 
 int shift_of(std::int64_t grain) { return std::countr_zero(static_cast<std::uint64_t>(grain)); }
 
-/// Returns pieces in their short form; nothing if a table cannot hold their offsets, or if short
-/// ones follow each other: those are joined.
+}  // namespace
+
 std::optional<RunList> run_list_of(const CopyPair& ends, const PieceLists& pieces,
                                    const PieceSurvey& seen) {
   constexpr std::int64_t joined_below = 4096;  // a longer piece gains nothing by it
@@ -42,8 +42,6 @@ std::optional<RunList> run_list_of(const CopyPair& ends, const PieceLists& piece
   return list;
 }
 
-}  // namespace
-
 Status check_pieces(const Array& source, const Array& target, const PieceLists& pieces) {
   const auto ends = as_bytes(source, target);
   if (!ends) return ends.error();
@@ -58,24 +56,18 @@ Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Arra
   if (!ends) return ends.error();
   const auto seen = check_blocks(*ends, pieces);
   if (!seen) return seen.error();
-  return plan_surveyed(runner, std::move(*ends), pieces, *seen, options, copy);
-}
-
-Result<ListPlan> plan_surveyed(CopyRunner& runner, CopyPair ends, const PieceLists& pieces,
-                               const PieceSurvey& seen, const CopyOptions& options,
-                               IndexedCopy& copy) {
-  auto query = byte_query(runner, ends, seen.bytes, options);
+  auto query = byte_query(runner, *ends, seen->bytes, options);
   if (!query) return query.error();
   auto path = path_of_list(runner, *query);
   if (!path) return path.error();
-  if (seen.bytes == 0) return ListPlan{std::move(path->plan), std::move(ends), {}};
-  if (goes_as_run_list(*path, options, pieces.lengths.size(), seen.length_bound)) {
-    if (const auto runs = run_list_of(ends, pieces, seen)) {
-      return plan_run_list(*path, std::move(ends), *runs);
+  if (seen->bytes == 0) return ListPlan{std::move(path->plan), std::move(*ends), {}};
+  if (goes_as_run_list(*path, options, pieces.lengths.size(), seen->length_bound)) {
+    if (const auto runs = run_list_of(*ends, pieces, *seen)) {
+      return plan_run_list(*path, std::move(*ends), *runs);
     }
   }
-  lower_pieces(pieces, begin_of(ends.source), begin_of(ends.target), path->tile_bytes, copy);
-  return plan_list(*path, std::move(ends), options, copy);
+  lower_pieces(pieces, begin_of(ends->source), begin_of(ends->target), path->tile_bytes, copy);
+  return plan_list(*path, std::move(*ends), options, copy);
 }
 
 }  // namespace tranship

@@ -1,8 +1,11 @@
 // Copies of pieces: byte ranges of two blocks of memory.
 #pragma once
 
+#include <optional>
+
 #include "data/piece_lowering.hpp"
 #include "data/piece_survey.hpp"
+#include "data/run_list.hpp"
 #include "engine/copy_lists.hpp"
 
 namespace tranship {
@@ -18,10 +21,9 @@ Result<ListPlan> plan_pieces(CopyRunner& runner, const Array& source, const Arra
                              const PieceLists& pieces, const CopyOptions& options,
                              IndexedCopy& copy);
 
-/// The same of pieces that a survey has found inside two blocks of bytes.
-/// @error as CopyPlanner::query_of()
-Result<ListPlan> plan_surveyed(CopyRunner& runner, CopyPair ends, const PieceLists& pieces,
-                               const PieceSurvey& seen, const CopyOptions& options,
-                               IndexedCopy& copy);
+/// Returns pieces inside two blocks of bytes in their short form; nothing if a table cannot hold
+/// their offsets, or if short ones follow each other: those are joined.
+std::optional<RunList> run_list_of(const CopyPair& ends, const PieceLists& pieces,
+                                   const PieceSurvey& seen);
 
 }  // namespace tranship

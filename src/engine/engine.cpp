@@ -171,6 +171,7 @@ void Engine::leak() {
   for (auto& channel : channels_) (void)channel.release();
   (void)gpu_side_.release();
   (void)runner_.release();
+  (void)described_.release();
 }
 
 Status Engine::close() {

@@ -112,7 +112,9 @@ Status take_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t 
 }
 
 void give_back_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes) {
-  (void)fallocate(memory.descriptor(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes);
+  constexpr int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+  while (fallocate(memory.descriptor(), punch, offset, bytes) != 0 && errno == EINTR) {
+  }
 }
 
 void clear_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes) {

@@ -217,6 +217,85 @@ def test_what_is_refused_stays_refused_when_the_copy_is_known(engine):
     assert memory.same()
 
 
+def test_streams_that_do_not_exist_are_refused_when_the_copy_is_known(engine):
+    memory = Memory(engine)
+    views = [(memory.view(64 * k, (16,)), memory.view(32768 + 64 * k, (16,))) for k in range(100)]
+    pairs = tensors_of(memory, views)
+    for _ in range(TIMES):
+        engine.copy(*pairs[0], stream=1).wait()
+        with pytest.raises(InvalidArgument, match="streams"):
+            engine.copy(*pairs[0], stream=99)
+        with pytest.raises(InvalidArgument, match="streams"):
+            engine.copy_all(pairs[::2] + pairs[1::2], stream=99)
+
+
+def test_a_tensor_that_changes_while_it_is_read_is_not_remembered_as_it_was(engine):
+    memory = Memory(engine)
+    views = [(memory.view(256 * k, (16,)), memory.view(4096 + 256 * k, (16,))) for k in range(2)]
+
+    class Moving(OfPytorch):
+        __module__ = "torch"
+        turns = 0
+
+        def is_neg(self):
+            self.turns += 1
+            if self.turns % 2 == 0:  # between the description and the reading of the array
+                self.described["data"] = memory.address + 256
+            return False
+
+    still = memory.tensor(views[0][0])
+    target = memory.tensor(views[0][1])
+    for _ in range(TIMES):
+        moving = Moving(views[0][0], CUDA, 0, memory.address)
+        engine.copy(moving, target).wait()
+    memory.fill()
+    engine.copy(still, target).wait()
+    views[0][1][...] = views[0][0]
+    assert memory.same()
+
+
+def test_an_error_of_the_library_is_raised(engine):
+    memory = Memory(engine)
+
+    class Failing(OfPytorch):
+        __module__ = "torch"
+
+        def is_neg(self):
+            raise KeyboardInterrupt
+
+    source = Failing(memory.view(0, (16,)), CUDA, 0, memory.address)
+    with pytest.raises(KeyboardInterrupt):
+        engine.copy(source, memory.tensor(memory.view(4096, (16,))))
+    assert memory.same()
+
+
+def test_neighbours_of_different_allocations_are_not_joined(engine):
+    count, length = 80, 96 << 10
+    for size in (length, 512):
+        # allocations that follow each other, as many as the system gives
+        sources, targets = (
+            [engine.empty((size,), "u1", memory="device0") for _ in range(count)] for _ in range(2)
+        )
+        values = np.random.default_rng(size).integers(0, 256, (count, size), dtype="u1")
+        addresses = [
+            [one.__cuda_array_interface__["data"][0] for one in side] for side in (sources, targets)
+        ]
+        order = np.lexsort((addresses[1], addresses[0]))
+        for one, numbers in zip(sources, values, strict=True):
+            engine.copy(numbers, one).wait()
+        pairs = [
+            tuple(OfPytorch(values[k], CUDA, 0, side[k], FLOAT) for side in addresses)
+            for k in order
+        ]
+        for pair in pairs:
+            for end in pair:
+                end.described["code"] = 1  # whole numbers
+        for _ in range(3):
+            engine.copy_all(pairs, stream=1).wait()
+        for one, numbers in zip(targets, values, strict=True):
+            assert np.array_equal(one.numpy(), numbers)
+
+
 def test_options_that_change_a_copy_are_heard_when_it_is_known(engine):
     memory = Memory(engine)
     views = [(memory.view(0, (8, 8)), memory.view(1024, (8, 8)))]
@@ -285,8 +364,9 @@ def test_a_list_may_change_while_it_is_read(engine):
         __module__ = "torch"
 
         def is_neg(self):
-            del pairs[1:]
-            engine.copy(*pairs[0]).wait()
+            if len(pairs) > 1:
+                del pairs[1:]
+                engine.copy(*pairs[0]).wait()
             return False
 
     source = views[0][0]
@@ -303,9 +383,11 @@ def test_a_forked_child_is_refused(engine):
         engine.copy(source, target).wait()
     child = os.fork()
     if child == 0:
+        status = 1
         try:
             engine.copy(source, target)
         except Closed:
-            os._exit(0)
-        os._exit(1)
+            status = 0
+        finally:
+            os._exit(status)
     assert os.waitpid(child, 0)[1] == 0

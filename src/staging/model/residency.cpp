@@ -1,6 +1,7 @@
 #include "staging/model/residency.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace tranship::staging {
 namespace {
@@ -11,6 +12,12 @@ constexpr int misfits_max = 64;
 /// Objects go to disk in batches, so that not every put of a full server has to wait for one.
 std::int64_t batch_bytes(std::int64_t memory_bytes) {
   return std::min(memory_bytes / 16, std::int64_t{64} << 20);
+}
+
+/// Bytes of a segment that takes the place of others, so that of objects that grow slowly not each
+/// takes a new one.
+std::int64_t with_growth(std::int64_t bytes) {
+  return (bytes + bytes / 2) / object_alignment * object_alignment;
 }
 
 Error disk_is_full(std::int64_t spill_bytes) {
@@ -102,11 +109,13 @@ void Residency::return_stock(const Range& part, bool ready) {
 /// Allocates memory without pages, in segments that are there or in a new one.
 Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool ready) {
   auto range = sparse_.allocate(bytes);
-  if (!range && !remove_free_segments(bytes)) return range;
+  const bool gave_back = !range && give_back_segments(bytes);
+  if (!range && options_.memory_bytes - heap_.bytes() - sparse_.bytes() < bytes) return range;
   if (!range) {
-    const std::int64_t made = heap_.bytes() + sparse_.bytes();
-    const std::int64_t segment = std::max(
-        heap_.rounded(bytes), std::min(options_.segment_bytes, options_.memory_bytes - made));
+    const std::int64_t room = options_.memory_bytes - heap_.bytes() - sparse_.bytes();
+    const std::int64_t wanted =
+        gave_back ? std::max(options_.segment_bytes, with_growth(bytes)) : options_.segment_bytes;
+    const std::int64_t segment = std::max(heap_.rounded(bytes), std::min(wanted, room));
     if (Status status = options_.make_segment(segment); !status) return status.error();
     sparse_.add_segment(segments_++, segment);
     range = sparse_.allocate(bytes);
@@ -119,27 +128,29 @@ Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool
   return range;
 }
 
-/// Makes room for one more segment: where there is none, the segments in which no object lies go,
-/// each of which is too small for this one. Returns whether there is room then; if not, none has
-/// gone. A segment that has gone does not come back: clients may have pinned its pages.
-bool Residency::remove_free_segments(std::int64_t bytes) {
+/// Where there is no room for one more segment of that size, gives back segments in which no object
+/// lies, each of which is too small: first those without pages, then the small ones, and none if
+/// all of them do not make room. Returns whether any has gone. It does not come back: clients may
+/// have pinned its pages.
+bool Residency::give_back_segments(std::int64_t bytes) {
   std::int64_t room = options_.memory_bytes - heap_.bytes() - sparse_.bytes();
-  if (room >= bytes) return true;
-  if (!options_.give_back_pages || is_growing()) return false;
+  if (room >= bytes || !options_.give_back_pages || is_growing()) return false;
   std::vector<Range> free = heap_.free_segments();
-  const std::vector<Range> without_pages = sparse_.free_segments();
-  free.insert(free.end(), without_pages.begin(), without_pages.end());
   const int stock = stock_.empty() ? -1 : stock_.front().segment;
-  const bool stock_is_free =
-      stock >= 0 && heap_.segment_bytes_free(stock) + stock_bytes_ == heap_.segment_bytes(stock);
-  if (stock_is_free) free.push_back({stock, 0, heap_.segment_bytes(stock)});
-  for (const Range& segment : free) room += segment.bytes;
-  if (room < bytes) return false;
-  if (stock_is_free) {
-    for (const Range& part : std::exchange(stock_, {})) heap_.release(part);
-    stock_bytes_ = 0;
+  if (stock >= 0 && heap_.segment_bytes_free(stock) + stock_bytes_ == heap_.segment_bytes(stock)) {
+    free.push_back({stock, 0, heap_.segment_bytes(stock)});
   }
-  for (const Range& segment : free) {
+  std::ranges::sort(free, {}, &Range::bytes);
+  const std::vector<Range> without_pages = sparse_.free_segments();
+  free.insert(free.begin(), without_pages.begin(), without_pages.end());
+  std::size_t needed = 0;
+  for (; needed < free.size() && room < with_growth(bytes); ++needed) room += free[needed].bytes;
+  if (room < bytes) return false;
+  for (const Range& segment : std::span(free).first(needed)) {
+    if (segment.segment == stock) {
+      for (const Range& part : std::exchange(stock_, {})) heap_.release(part);
+      stock_bytes_ = 0;
+    }
     (heap_.has_segment(segment.segment) ? heap_ : sparse_).remove_segment(segment.segment);
     options_.give_back_pages(segment);
   }

@@ -90,7 +90,7 @@ class Residency {
   /// Returns the object's memory; without a segment while it is not there.
   Range range(std::uint64_t object) const;
   bool spills() const { return options_.spill_bytes > 0; }
-  /// Returns whether an object of that size would fit an empty memory, without more segments.
+  /// Returns whether an object of that size would fit an empty segment whose pages are there.
   bool could_hold(std::int64_t bytes) const {
     return heap_.rounded(bytes) <= heap_.largest_segment_bytes();
   }
@@ -138,7 +138,7 @@ class Residency {
   Result<std::optional<Range>> allocate(std::int64_t bytes, bool ready);
   Result<std::optional<Range>> allocate_sparse(std::int64_t bytes, bool ready);
   Result<std::optional<Range>> allocate_from_stock(std::int64_t bytes);
-  bool remove_free_segments(std::int64_t bytes);
+  bool give_back_segments(std::int64_t bytes);
   Status take_pages_of(int segment);
   void release_memory(const Range& memory);
   void enlist(std::uint64_t object, const ObjectState& place);

@@ -268,7 +268,10 @@ Status Server::make_segment(std::int64_t bytes) {
   auto array = allocate(bytes);
   if (!array) return array.error();
   const std::string name = segment_name + std::to_string(segments_.size());
-  if (Status status = processes_->export_array(name, *array); !status) return status;
+  if (Status status = processes_->export_array(name, *array); !status) {
+    if (device_ < 0) memories_.pop_back();  // allocate() has added it
+    return status;
+  }
   segments_.push_back(std::move(*array));
   return {};
 }
@@ -320,7 +323,8 @@ Status Server::preallocate() {
     // Where nobody asked for it, memory is taken as it is needed.
     return options_.preallocated_bytes ? status : Status{};
   }
-  // The first segment, which stays where it is: its pages are taken without the lock.
+  // The first segment, which is not given back while a part is claimed: its pages are taken without
+  // the lock.
   const std::shared_ptr<SharedMemory> memory = memories_[0];
   Preallocator::Work work;
   work.claim = [this](std::int64_t most) {

@@ -1,6 +1,7 @@
 // The places of objects when memory is full: which go to disk, which stay, and which wait.
 #include "staging/model/residency.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <numeric>
@@ -501,6 +502,32 @@ TEST(stock_that_is_too_small_goes_for_an_object_that_fits_the_memory) {
   EXPECT_EQ(machine.segments.at(0), 0);
   EXPECT_EQ(places.memory_bytes_used(), 41 * slot);
   EXPECT(!places.claim_stock(slot) && !places.is_growing());
+}
+
+TEST(objects_that_grow_slowly_take_few_segments_and_leave_the_others) {
+  CountingMachine machine;
+  Residency& places = machine.places;
+  std::uint64_t last = 0;
+  REQUIRE(place(places, ++last, 2 * slot));
+  for (std::int64_t bytes = 4 * slot; bytes <= 62 * slot; bytes += object_alignment) {
+    REQUIRE(place(places, ++last, bytes));
+    places.drop(last);
+  }
+  EXPECT(machine.segments.size() <= 24);
+  EXPECT_EQ(machine.segments.at(0), 2 * slot);  // an object lies there
+  EXPECT(places.has_pages(1));
+}
+
+TEST(no_more_segments_go_than_an_object_needs) {
+  CountingMachine machine;
+  Residency& places = machine.places;
+  for (std::uint64_t object = 1; object <= 32; ++object) REQUIRE(place(places, object, 2 * slot));
+  for (std::uint64_t object = 1; object <= 32; ++object) places.drop(object);
+  REQUIRE(place(places, 33, 7 * slot));
+  EXPECT_EQ(std::count(machine.segments.begin(), machine.segments.end(), 0),
+            6);  // half as much more
+  EXPECT_EQ(std::accumulate(machine.segments.begin(), machine.segments.end(), std::int64_t{0}),
+            125 * slot / 2);
 }
 
 /// Random sizes: with nothing in memory, each object of at most its size has room.
