@@ -122,8 +122,8 @@ Status run(const char* name, int device, const Call& call) {
   return failure(code, name, device);
 }
 
-/// Runs a kernel's launch, or records an event, for which the thread's capture mode does not matter,
-/// on the stream's GPU.
+/// Runs a kernel's launch, or records an event, on the stream's GPU: for these the thread's capture
+/// mode does not matter.
 template <typename Call>
 cudaError_t launch_on(int device, const Call& call) {
   CurrentDevice current(device);
