@@ -65,13 +65,6 @@ Before before_of(nb::handle after, nb::handle stream);
 
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-inline PieceLists pieces_of(const Indices& source_offsets, const Indices& target_offsets,
-                            const Indices& lengths) {
-  return {{source_offsets.data(), source_offsets.size()},
-          {target_offsets.data(), target_offsets.size()},
-          {lengths.data(), lengths.size()}};
-}
-
 /// Runs `start` without the interpreter's lock, and returns its event.
 template <typename Start>
 BoundEvent start_unlocked(const std::shared_ptr<Engine>& engine, const Start& start) {

@@ -7,6 +7,7 @@
 
 #include "copies.hpp"
 #include "engine/prepared_copy.hpp"
+#include "integer_lists.hpp"
 
 namespace tranship::python {
 namespace {
@@ -74,25 +75,25 @@ BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& gi
 }
 
 BoundPrepared prepare_pages(const std::shared_ptr<Engine>& engine, nb::handle source,
-                            nb::handle target, const Indices& source_pages,
-                            const Indices& target_pages, int priority) {
+                            nb::handle target, nb::handle source_pages, nb::handle target_pages,
+                            int priority) {
+  const IntegerLists pages({source_pages, target_pages}, "page_lists");
   const CopyPair ends = lasting_ends_of(source, target, {});
   CopyOptions options;
   options.priority = priority;
   return prepared(engine, {&ends, 1}, {}, [&] {
-    return engine->prepare_pages(ends.source, ends.target,
-                                 {source_pages.data(), source_pages.size()},
-                                 {target_pages.data(), target_pages.size()}, options);
+    return engine->prepare_pages(ends.source, ends.target, pages[0], pages[1], options);
   });
 }
 
 BoundPrepared prepare_pieces(const std::shared_ptr<Engine>& engine, nb::handle source,
-                             nb::handle target, const Indices& source_offsets,
-                             const Indices& target_offsets, const Indices& lengths, int priority) {
+                             nb::handle target, nb::handle source_offsets,
+                             nb::handle target_offsets, nb::handle lengths, int priority) {
+  const IntegerLists lists({source_offsets, target_offsets, lengths}, "piece_lists");
   const CopyPair ends = lasting_ends_of(source, target, {});
   CopyOptions options;
   options.priority = priority;
-  const PieceLists pieces = pieces_of(source_offsets, target_offsets, lengths);
+  const PieceLists pieces{lists[0], lists[1], lists[2]};
   return prepared(engine, {&ends, 1}, {}, [&] {
     return engine->prepare_pieces(ends.source, ends.target, pieces, options);
   });
@@ -243,11 +244,11 @@ void bind_prepared(nb::module_& module) {
   module.def("prepare_types", &prepare_types, nb::arg("engine"), nb::arg("pairs"),
              nb::arg("priority"));
   module.def("prepare_pages", &prepare_pages, nb::arg("engine"), nb::arg("source").none(),
-             nb::arg("target").none(), nb::arg("source_pages"), nb::arg("target_pages"),
-             nb::arg("priority"));
+             nb::arg("target").none(), nb::arg("source_pages").none(),
+             nb::arg("target_pages").none(), nb::arg("priority"));
   module.def("prepare_pieces", &prepare_pieces, nb::arg("engine"), nb::arg("source").none(),
-             nb::arg("target").none(), nb::arg("source_offsets"), nb::arg("target_offsets"),
-             nb::arg("lengths"), nb::arg("priority"));
+             nb::arg("target").none(), nb::arg("source_offsets").none(),
+             nb::arg("target_offsets").none(), nb::arg("lengths").none(), nb::arg("priority"));
 }
 
 }  // namespace tranship::python

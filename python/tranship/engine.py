@@ -24,8 +24,6 @@ from .arguments import (
     check_untyped,
     check_whole,
     element_type,
-    page_lists,
-    piece_lists,
     shape_of,
 )
 from .arrays import DeviceArray, to_core
@@ -517,9 +515,10 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        pages = page_lists(source_pages, target_pages)
         try:
-            return _core.prepare_pages(self._core, source, target, *pages, priority)
+            return _core.prepare_pages(
+                self._core, source, target, source_pages, target_pages, priority
+            )
         except TypeError:
             check_options(priority)
             raise
@@ -549,9 +548,10 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        pieces = piece_lists(source_offsets, target_offsets, lengths)
         try:
-            return _core.prepare_pieces(self._core, source, target, *pieces, priority)
+            return _core.prepare_pieces(
+                self._core, source, target, source_offsets, target_offsets, lengths, priority
+            )
         except TypeError:
             check_options(priority)
             raise

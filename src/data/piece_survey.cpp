@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/lent_vector.hpp"
+#include "base/processor.hpp"
 
 namespace tranship {
 namespace {
@@ -62,12 +63,10 @@ __attribute__((target("avx2"))) Collected collect_with_avx2(const PieceLists& pi
                                                             Word source_bytes, Word target_bytes) {
   return collect(pieces, source_bytes, target_bytes);
 }
-bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 #else
 Collected collect_with_avx2(const PieceLists& pieces, Word source_bytes, Word target_bytes) {
   return collect(pieces, source_bytes, target_bytes);
 }
-bool has_avx2() { return false; }
 #endif
 
 std::int64_t lowest_bit(Word word) { return static_cast<std::int64_t>(word & (~word + 1)); }

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "base/processor.hpp"
+
 namespace tranship {
 namespace {
 
@@ -23,10 +25,8 @@ __attribute__((target("avx2"))) void shift_with_avx2(const std::int64_t* numbers
                                                      int shift, std::uint32_t* to) {
   shift_each(numbers, count, shift, to);
 }
-bool has_avx2() { return __builtin_cpu_supports("avx2") != 0; }
 #else
 constexpr auto shift_with_avx2 = shift_plainly;
-bool has_avx2() { return false; }
 #endif
 
 }  // namespace
