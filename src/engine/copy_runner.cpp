@@ -267,6 +267,12 @@ Result<Event> CopyRunner::copy_here(const std::shared_ptr<const Plan>& plan, con
   return Event(plan);
 }
 
+/// Whether the caller's stream is being captured: what is prepared then might become a part of the
+/// graph.
+bool CopyRunner::is_captured(const CopyOptions& options, const GpuChannel& channel) const {
+  return options.stream && gpus_->gpus()->capturing(stream_of(options, channel.device()));
+}
+
 std::shared_ptr<const GpuWork> CopyRunner::known_work(const std::shared_ptr<const Plan>& plan,
                                                       GpuChannel& channel, const Request& request,
                                                       const CopyOptions& options,
@@ -276,10 +282,7 @@ std::shared_ptr<const GpuWork> CopyRunner::known_work(const std::shared_ptr<cons
   }
   const bool lists = request.nests.empty() && !request.indexed.empty() && request.runs == nullptr;
   if (!lists || plan->bytes > known_lists_bytes) return nullptr;
-  // To prepare work while the stream is captured might become a part of the graph.
-  if (options.stream) {
-    if (gpus_->gpus()->capturing(stream_of(options, channel.device()))) return nullptr;
-  }
+  if (is_captured(options, channel)) return nullptr;
   return known_works_.of_lists(channel, request);
 }
 
@@ -347,7 +350,7 @@ std::optional<GpuChannel::Preparation> CopyRunner::begin_prepare(const Plan& pla
                                                                  std::int64_t table_bytes_most) {
   const ChannelSpec& spec = profile_.channels[at(plan.hops[0].channel)];
   GpuChannel& channel = gpus_->channel(spec, carrier_of(ends.source, ends.target));
-  if (options.stream && gpus_->gpus()->capturing(stream_of(options, channel.device()))) return {};
+  if (is_captured(options, channel)) return {};
   auto begun = channel.begin_prepare(request_of(plan, ends.source, ends.target, options, cargo),
                                      table_bytes_most);
   return begun ? std::optional(std::move(*begun)) : std::nullopt;

@@ -164,6 +164,7 @@ class CopyRunner {
   std::shared_ptr<const GpuWork> known_work(const std::shared_ptr<const Plan>& plan,
                                             GpuChannel& channel, const Request& request,
                                             const CopyOptions& options, const Cargo& cargo);
+  bool is_captured(const CopyOptions& options, const GpuChannel& channel) const;
   /// Shows other processes that a copy will use a GPU's link: before its plan, and at its start.
   void mark_link(const Array& source, const Array& target) const;
   void mark_link(const Array& source, const Array& target, const Plan& plan) const;

@@ -58,12 +58,10 @@ Result<Event> DescribedCopies::copy(std::span<const std::int64_t> description,
   if (!*plan) return copy_each(runner_, pairs, options);
   auto event = start_joined(runner_, *plan, pairs, options, {.kept = lists});
   if (event) {
-    remember({{description.begin(), description.end()},
-              *plan,
-              without_owners(pairs[0]),
-              std::move(lists),
-              nullptr,
-              nullptr},
+    remember({.description = {description.begin(), description.end()},
+              .plan = *plan,
+              .ends = without_owners(pairs[0]),
+              .lists = std::move(lists)},
              options);
   }
   return event;
@@ -73,12 +71,9 @@ Result<Event> DescribedCopies::copy_pair(std::span<const std::int64_t> descripti
                                          const CopyPair& pair, const CopyOptions& options) {
   auto event = runner_.copy(pair.source, pair.target, options);
   if (event && runner_.one_gpu_hop(*event->plan())) {
-    remember({{description.begin(), description.end()},
-              event->plan(),
-              without_owners(pair),
-              nullptr,
-              nullptr,
-              nullptr},
+    remember({.description = {description.begin(), description.end()},
+              .plan = event->plan(),
+              .ends = without_owners(pair)},
              options);
   }
   return event;
@@ -87,7 +82,6 @@ Result<Event> DescribedCopies::copy_pair(std::span<const std::int64_t> descripti
 void DescribedCopies::remember(Known known, const CopyOptions& options) {
   if (known.plan->bytes == 0) return;
   if (known.lists) {
-    // What is prepared in a stream that is captured might become a part of the graph.
     auto begun = runner_.begin_prepare(*known.plan, known.ends, options, {.kept = known.lists},
                                        kept_table_bytes_most);
     if (!begun) return;  // captured, or refused: the copy itself said why

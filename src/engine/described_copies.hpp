@@ -36,12 +36,12 @@ class DescribedCopies {
  private:
   /// A copy, and the ends of its first pair without their owners.
   struct Known {
-    std::vector<std::int64_t> description;
-    std::shared_ptr<const Plan> plan;
-    CopyPair ends;
-    std::shared_ptr<const IndexedCopy> lists;  ///< null: the plan's nests
-    std::shared_ptr<const GpuWork> work;       ///< null: it is found or planned at each start
-    std::shared_ptr<GpuFlight> ready;          ///< the work may be started once this is done
+    std::vector<std::int64_t> description{};
+    std::shared_ptr<const Plan> plan{};
+    CopyPair ends{};
+    std::shared_ptr<const IndexedCopy> lists{};  ///< null: the plan's nests
+    std::shared_ptr<const GpuWork> work{};       ///< null: it is found or planned at each start
+    std::shared_ptr<GpuFlight> ready{};          ///< the work may be started once this is done
   };
   struct Place {
     std::uint64_t seen = 0;  ///< the hash of the description that came last
