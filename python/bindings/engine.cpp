@@ -230,12 +230,10 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
   for (std::size_t k = 1; k < pairs.size(); ++k) before.follow(pairs[k]);
   CopyPair none;
   const auto description = tensors.description_of(pairs);
-  return start_after(engine, pairs.empty() ? Streams{} : before.streams,
-                     pairs.empty() ? none : pairs[0], options, [&] {
-                       return description.empty()
-                                  ? engine->copy_all(pairs, options)
-                                  : engine->copy_described(description, pairs, options);
-                     });
+  return start_after(engine, before.streams, pairs.empty() ? none : pairs[0], options, [&] {
+    return description.empty() ? engine->copy_all(pairs, options)
+                               : engine->copy_described(description, pairs, options);
+  });
 }
 
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,

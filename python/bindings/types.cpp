@@ -79,8 +79,7 @@ BoundEvent copy_types(const std::shared_ptr<Engine>& engine, const TypedPairs& g
   options.after = std::move(before.events);
   for (std::size_t k = 1; k < pairs.size(); ++k) before.follow(pairs[k].ends);
   CopyPair none;
-  return start_after(engine, pairs.empty() ? Streams{} : before.streams,
-                     pairs.empty() ? none : pairs[0].ends, options,
+  return start_after(engine, before.streams, pairs.empty() ? none : pairs[0].ends, options,
                      [&] { return engine->copy_types(pairs, options); });
 }
 

@@ -196,11 +196,13 @@ Result<Event> copy_each(CopyRunner& runner, std::span<const CopyPair> pairs,
   const auto start = [&](std::size_t k) {
     return runner.copy(pairs[k].source, pairs[k].target, options);
   };
-  return start_each(pairs.size(), start, starting_order(pairs));
+  return start_each(runner, options, pairs.size(), start, starting_order(pairs));
 }
 
-Result<Event> start_each(std::size_t count, const std::function<Result<Event>(std::size_t)>& start,
+Result<Event> start_each(CopyRunner& runner, const CopyOptions& options, std::size_t count,
+                         const std::function<Result<Event>(std::size_t)>& start,
                          std::span<const std::size_t> order) {
+  if (count == 0) return runner.carry_nothing(std::make_shared<const Plan>(), {}, {}, options);
   std::vector<Event> events;
   for (std::size_t n = 0; n < count; ++n) {
     const std::size_t k = order.empty() ? n : order[n];
@@ -217,7 +219,6 @@ Result<Event> start_each(std::size_t count, const std::function<Result<Event>(st
       events.push_back(std::move(*event));
     }
   }
-  if (events.empty()) return Event(std::make_shared<const Plan>());
   return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
 }
 

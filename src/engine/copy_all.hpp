@@ -34,9 +34,11 @@ Result<Event> copy_each(CopyRunner& runner, std::span<const CopyPair> pairs,
                         const CopyOptions& options);
 
 /// Calls `start` with each number below `count`, in this order, or the usual one if it is empty.
-/// The event is that of all copies that it starts, with the plan of number 0.
+/// The event is that of all copies that it starts, with the plan of number 0; of none, that of a
+/// copy of nothing with these options.
 /// @error the first error of `start`: then none of them goes on
-Result<Event> start_each(std::size_t count, const std::function<Result<Event>(std::size_t)>& start,
+Result<Event> start_each(CopyRunner& runner, const CopyOptions& options, std::size_t count,
+                         const std::function<Result<Event>(std::size_t)>& start,
                          std::span<const std::size_t> order = {});
 
 }  // namespace tranship

@@ -89,8 +89,8 @@ ListPlan plan_run_list(const ListPath& path, CopyPair ends, const RunList& runs)
 Result<Event> carry_list(CopyRunner& runner, const ListPlan& plan, const CopyOptions& options,
                          IndexedCopy& copy) {
   if (!plan.plan) return copy_each(runner, plan.runs, options);
-  if (plan.plan->bytes == 0) return Event(plan.plan);
   const auto& [source, target] = plan.ends;
+  if (plan.plan->bytes == 0) return runner.carry_nothing(plan.plan, source, target, options);
   if (plan.run_list)
     return runner.carry(plan.plan, source, target, options, {.runs = &*plan.run_list});
   return runner.carry(plan.plan, source, target, options, {.indexed = &copy});

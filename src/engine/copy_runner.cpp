@@ -200,7 +200,7 @@ Result<Event> CopyRunner::copy(const Array& source, const Array& target,
   if (Status s = check_overlap(source, target, query->target); !s) return s.error();
   auto plan = planner_.plan_of(*query);
   if (!plan) return plan.error();
-  if ((*plan)->bytes == 0) return Event(*plan);
+  if ((*plan)->bytes == 0) return carry_nothing(*plan, source, target, options);
   const double planning_s = profile_.planning_s;
   const bool worth_planning = (*plan)->seconds > busy_planning_share * planning_s;
   if (!(*plan)->direct && worth_planning && has_other_ways(**plan)) {
@@ -267,6 +267,36 @@ Result<Event> CopyRunner::copy_here(const std::shared_ptr<const Plan>& plan, con
   return Event(plan);
 }
 
+Result<Event> CopyRunner::carry_nothing(const std::shared_ptr<const Plan>& plan,
+                                        const Array& source, const Array& target,
+                                        const CopyOptions& options) {
+  const ChannelSpec* gpu_channel = any_gpu_channel();
+  if (options.stream && gpu_channel != nullptr) {
+    GpuChannel& usual = gpus_->channel(*gpu_channel);
+    const int own = source.device >= 0 ? source.device : target.device;
+    const GpuStream stream = stream_of(options, own >= 0 ? own : usual.device());
+    const auto after = gpu_waits_of(options);
+    if (!after) return after.error();
+    auto flight = gpus_->channel_on(stream.device, usual).start({}, &stream, *after);
+    if (!flight) return flight.error();
+    return *flight ? Event(plan, std::move(*flight)) : Event(plan);
+  }
+  bool ready = true;
+  for (const Event& event : options.after) {
+    if (!event.done()) {
+      ready = false;
+    } else if (Status status = event.wait({}); !status) {
+      return status.error();
+    }
+  }
+  if (ready) return Event(plan);
+  const auto after = waits_of(*plan, options);
+  if (!after) return after.error();
+  auto transfer = one_request("a copy of nothing", channel_numbers_.at(ChannelKind::memcpy), 0);
+  driver_->submit(transfer, *after);
+  return Event(plan, transfer, driver_);
+}
+
 /// Whether the caller's stream is being captured: what is prepared then might become a part of the
 /// graph.
 bool CopyRunner::is_captured(const CopyOptions& options, const GpuChannel& channel) const {
@@ -295,25 +325,18 @@ Result<Event> CopyRunner::start_on_gpu(const std::shared_ptr<const Plan>& plan, 
   // The caller's stream is one of the GPU on which its own array lies, unless the options name
   // another GPU.
   GpuChannel& usual = gpus_->channel(spec, is_opened(source) ? target.device : source.device);
-  std::vector<GpuEvent> after;
-  for (const Event& given : options.after) {
-    for (const Event& event : given.parts()) {
-      if (event.done() || !event.flight()) {
-        if (Status status = wait_here(options, event); !status) return status.error();
-      } else {
-        after.push_back(event.flight()->event());
-      }
-    }
-  }
+  auto before = gpu_waits_of(options);
+  if (!before) return before.error();
+  std::vector<GpuEvent>& after = *before;
   const Request request = request_of(*plan, source, target, options, cargo);
   const GpuStream stream = stream_of(options, usual.device());
   const bool in_stream = options.stream && &channel == &usual && stream.device == usual.device();
-  std::shared_ptr<GpuFlight> before;
+  std::shared_ptr<GpuFlight> in_callers;
   if (options.stream && !in_stream) {
     auto behind = gpus_->channel_on(stream.device, usual).event_behind(stream);
     if (!behind) return behind.error();
-    before = std::move(*behind);
-    if (before) after.push_back(before->event());
+    in_callers = std::move(*behind);
+    if (in_callers) after.push_back(in_callers->event());
   }
   const GpuStream* own = in_stream ? &stream : nullptr;
   const bool is_short = plan->bytes < short_bytes;
@@ -405,13 +428,32 @@ Result<Event> CopyRunner::carry_bounced(const std::shared_ptr<const Plan>& plan,
   return Event(plan);
 }
 
+const ChannelSpec* CopyRunner::any_gpu_channel() const {
+  const ChannelSpec* found = nullptr;
+  for (const ChannelSpec& spec : profile_.channels) {
+    if (traits_of(spec.kind).gpu && gpus_ && gpus_->number_of(spec) >= 0) found = &spec;
+  }
+  return found;
+}
+
+Result<std::vector<GpuEvent>> CopyRunner::gpu_waits_of(const CopyOptions& options) const {
+  std::vector<GpuEvent> after;
+  for (const Event& given : options.after) {
+    for (const Event& event : given.parts()) {
+      if (event.done() || !event.flight()) {
+        if (Status status = wait_here(options, event); !status) return status.error();
+      } else {
+        after.push_back(event.flight()->event());
+      }
+    }
+  }
+  return after;
+}
+
 Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan& plan,
                                                                       const CopyOptions& options) {
   std::vector<std::shared_ptr<Completion>> after;
-  const ChannelSpec* gpu_hop = nullptr;
-  for (const ChannelSpec& spec : profile_.channels) {
-    if (traits_of(spec.kind).gpu && gpus_ && gpus_->number_of(spec) >= 0) gpu_hop = &spec;
-  }
+  const ChannelSpec* gpu_hop = any_gpu_channel();
   for (const Hop& hop : plan.hops) {
     const ChannelSpec& spec = profile_.channels[at(hop.channel)];
     if (traits_of(spec.kind).gpu) gpu_hop = &spec;

@@ -111,6 +111,10 @@ class CopyRunner {
   /// the plan's tiles. A copy that goes on after the call has taken the cargo's lists.
   Result<Event> carry(const std::shared_ptr<const Plan>& plan, const Array& source,
                       const Array& target, const CopyOptions& options, const Cargo& cargo);
+  /// Carries a copy of no bytes: it ends when those have ended that it follows, and in the caller's
+  /// stream later work follows them, too.
+  Result<Event> carry_nothing(const std::shared_ptr<const Plan>& plan, const Array& source,
+                              const Array& target, const CopyOptions& options);
   /// Starts a plan of one hop on its GPU.
   Result<Event> start_on_gpu(const std::shared_ptr<const Plan>& plan, const Array& source,
                              const Array& target, const CopyOptions& options, Leases leases,
@@ -153,6 +157,11 @@ class CopyRunner {
   Status wait_here(const CopyOptions& options, std::chrono::steady_clock::time_point end,
                    const std::function<Status(std::chrono::steady_clock::time_point)>& wait) const;
   Status wait_here(const CopyOptions& options, const Event& event) const;
+  /// A channel of a GPU that this engine has; null if there is none.
+  const ChannelSpec* any_gpu_channel() const;
+  /// Returns what a stream must wait for; waits here for all that no stream can wait for.
+  /// @error that of a copy which has failed
+  Result<std::vector<GpuEvent>> gpu_waits_of(const CopyOptions& options) const;
   /// Returns what the copy must wait for: events, and what is in the caller's stream.
   Result<std::vector<std::shared_ptr<Completion>>> waits_of(const Plan& plan,
                                                             const CopyOptions& options);

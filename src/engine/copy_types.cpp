@@ -128,12 +128,13 @@ Result<Event> copy_types(CopyRunner& runner, std::span<const TypedPair> pairs,
   const auto groups = groups_of(pairs);
   CopyOptions options = given;
   options.among_others = given.among_others || groups.size() > 1;
-  return start_each(groups.size(), [&](std::size_t k) -> Result<Event> {
+  const auto start = [&](std::size_t k) -> Result<Event> {
     SpareCopy spare;
     const auto plan = plan_types(runner, groups[k], options, spare.copy());
     if (!plan) return plan.error();
     return carry_list(runner, *plan, options, spare.copy());
-  });
+  };
+  return start_each(runner, options, groups.size(), start);
 }
 
 }  // namespace tranship

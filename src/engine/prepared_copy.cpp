@@ -179,7 +179,7 @@ struct PreparedCopy::State {
     if (Status status = check_liveness(source.liveness, target.liveness); !status) {
       return status.error();
     }
-    return Event(part.plan);
+    return runner.carry_nothing(part.plan, source, target, given);
   }
 
   Status check(const CopyPair& given) const;
@@ -330,7 +330,7 @@ Result<Event> PreparedCopy::start(const StartOptions& given) const {
     const auto start = [&](std::size_t k) {
       return state_->start(parts[k], parts[k].pairs[0], options);
     };
-    return start_each(parts.size(), start, state_->order);
+    return start_each(state_->runner, options, parts.size(), start, state_->order);
   }
   auto event = parts[0].pairs.size() > 1 ? start_joined(state_, options)
                                          : state_->start(parts[0], parts[0].pairs[0], options);
@@ -342,12 +342,13 @@ Result<Event> PreparedCopy::start(const CopyPair& ends, const StartOptions& give
   if (Status status = state_->check(ends); !status) return status.error();
   const CopyOptions options = state_->options_of(given);
   const std::vector<Part>& parts = state_->parts;
-  return start_each(parts.size(), [&](std::size_t k) {
+  const auto start = [&](std::size_t k) {
     const CopyPair& prepared = parts[k].pairs[0];
     const CopyPair own{part_like(ends.source, prepared.source),
                        part_like(ends.target, prepared.target)};
     return state_->start(parts[k], own, options);
-  });
+  };
+  return start_each(state_->runner, options, parts.size(), start);
 }
 
 std::optional<Event> PreparedCopy::start_now(const StartOptions& given) const {

@@ -14,6 +14,7 @@ DEVICES = tuple(f"device{k}" for k in range(min(gpu_count(), 2)))
 MEMORIES = ("host", "pinned", *DEVICES)
 PEERS = ("plain", "shared", "network", *(f"peer {device}" for device in DEVICES[-1:]))
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Pieces = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
 class Places:
@@ -26,14 +27,14 @@ class Places:
         self.peers = {one: self.engine.connect(one.contact) for one in (self.near, self.far)}
         self.exported = 0
 
-    def put(self, values: Bytes, place: str) -> tuple[Any, Any]:
-        """Returns an array with these bytes as this engine sees it, and where it lies."""
+    def put(self, values: np.ndarray[Any, Any], place: str) -> tuple[Any, Any]:
+        """Returns an array with these values as this engine sees it, and where it lies."""
         if place in MEMORIES:
             array = filled(self.engine, values, place)
             return array, array
         owner = self.far if place == "network" else self.near
         if place == "shared":
-            array = owner.empty(values.shape, "u1")
+            array = owner.empty(values.shape, values.dtype)
             array[...] = values
         else:
             array = filled(
@@ -48,3 +49,18 @@ class Places:
         """Returns the bytes of an array that `put` made."""
         engine = self.engine if place in MEMORIES else self.near
         return np.asarray(content(engine, array)).view(np.uint8).reshape(-1)
+
+
+def some_pieces(generator: np.random.Generator, source: int, target: int, count: int) -> Pieces:
+    """Draws pieces that do not overlap in the target; some are empty, some follow each other."""
+    cuts = np.sort(generator.integers(0, target + 1, 2 * count))
+    begins, lengths = cuts[::2], cuts[1::2] - cuts[::2]
+    if generator.random() < 0.5:  # whole units, as most lists have them
+        unit = int(generator.choice([4, 64, 512]))
+        begins, lengths = begins // unit * unit, lengths // unit * unit
+        keep = np.append(begins[1:] >= (begins + lengths)[:-1], True)
+        begins, lengths = begins[keep], lengths[keep]
+    order = generator.permutation(len(begins))
+    begins, lengths = begins[order], np.minimum(lengths[order], source)
+    from_offsets = generator.integers(0, source - lengths + 1)
+    return from_offsets, begins, lengths

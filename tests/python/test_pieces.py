@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 from exporters import Exporter
 from gpu_support import content, filled
-from memories import DEVICES, MEMORIES, PEERS, Bytes, Places
+from memories import DEVICES, MEMORIES, PEERS, Bytes, Pieces, Places, some_pieces
 
 import tranship as ts
-
-Pieces = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
 
 
 @pytest.fixture(scope="module")
@@ -23,21 +21,6 @@ def places() -> Iterator[Places]:
     """Yields engines with arrays of all places."""
     with ExitStack() as stack:
         yield Places(stack)
-
-
-def some_pieces(generator: np.random.Generator, source: int, target: int, count: int) -> Pieces:
-    """Draws pieces that do not overlap in the target; some are empty, some follow each other."""
-    cuts = np.sort(generator.integers(0, target + 1, 2 * count))
-    begins, lengths = cuts[::2], cuts[1::2] - cuts[::2]
-    if generator.random() < 0.5:  # whole units, as most lists have them
-        unit = int(generator.choice([4, 64, 512]))
-        begins, lengths = begins // unit * unit, lengths // unit * unit
-        keep = np.append(begins[1:] >= (begins + lengths)[:-1], True)
-        begins, lengths = begins[keep], lengths[keep]
-    order = generator.permutation(len(begins))
-    begins, lengths = begins[order], np.minimum(lengths[order], source)
-    from_offsets = generator.integers(0, source - lengths + 1)
-    return from_offsets, begins, lengths
 
 
 def expected(source: Bytes, target: Bytes, pieces: Pieces) -> Bytes:
