@@ -40,7 +40,7 @@ def main() -> None:
     arrays["fixed"].flags.writeable = False
     if options.gpu:
         arrays["device"] = engine.empty(options.bytes, "u1", memory="device1")
-        engine.copy(values, arrays["device"]).wait(timeout=10)
+        engine.copy(values, arrays["device"]).wait(timeout=60)
     for name, array in arrays.items():
         engine.export(name, array)
     buffer = np.zeros(72, np.uint8)

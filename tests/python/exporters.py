@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support import stop
+from support import PATIENCE, stop
 
 
 class Exporter:
@@ -46,13 +46,13 @@ class Exporter:
     def kill(self) -> None:
         """Sends SIGKILL and waits until the process has exited."""
         self.process.kill()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=PATIENCE)
 
     def end(self) -> None:
         """Kills the process if it still runs, and closes its pipes."""
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait(timeout=10)
+            self.process.wait(timeout=PATIENCE)
         for stream in (self.process.stdin, self.process.stdout):
             if stream is not None:
                 stream.close()

@@ -62,21 +62,21 @@ def on_gpu(engine: ts.Engine, values: np.ndarray[Any, Any], device: int = 0) -> 
     """Returns an array in the memory of a GPU with these values."""
     made = engine.empty(values.shape, values.dtype, memory=f"device{device}")
     assert isinstance(made, ts.DeviceArray)
-    engine.copy(values, made).wait(timeout=10)
+    engine.copy(values, made).wait(timeout=60)
     return made
 
 
 def filled(engine: ts.Engine, values: np.ndarray[Any, Any], memory: str) -> Any:
     """Returns an array that the engine allocates in `memory`, with these values."""
     array = engine.empty(values.shape, values.dtype, memory=memory)
-    engine.copy(values, array).wait(timeout=10)
+    engine.copy(values, array).wait(timeout=60)
     return array
 
 
 def content(engine: ts.Engine, array: Any) -> np.ndarray[Any, Any]:
     """Returns a copy of an array in host memory."""
     target = np.zeros(array.shape, array.dtype)
-    engine.copy(array, target).wait(timeout=10)
+    engine.copy(array, target).wait(timeout=60)
     return target
 
 
@@ -129,7 +129,7 @@ def copy_a_turned_slice(engine: ts.Engine, data: st.DataObject, places: tuple[st
     values = np.frombuffer(raw, kind).reshape(shape)
     expected = values[key].transpose(order)
     source = engine.empty(shape, kind, memory=data.draw(st.sampled_from(places)))
-    engine.copy(values, source).wait(timeout=10)
+    engine.copy(values, source).wait(timeout=60)
     part: Any = source[key]
     if isinstance(part, ts.DeviceArray):
         steps = [part.strides[k] for k in order]
@@ -137,6 +137,6 @@ def copy_a_turned_slice(engine: ts.Engine, data: st.DataObject, places: tuple[st
     else:
         turned = part.transpose(order)
     target = engine.empty(expected.shape, kind, memory=data.draw(st.sampled_from(places)))
-    engine.copy(turned, target).wait(timeout=10)
+    engine.copy(turned, target).wait(timeout=60)
     found = target.numpy() if isinstance(target, ts.DeviceArray) else target
     assert found.tobytes() == expected.tobytes()

@@ -8,7 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-PATIENCE = 20.0
+from support import PATIENCE
+
+__all__ = ["PATIENCE", "Servers"]
 
 
 class Servers:

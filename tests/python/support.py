@@ -18,8 +18,16 @@ import numpy as np
 import tranship as ts
 from tranship_bench import benches
 
+PATIENCE = 60.0
+"""Seconds within which what a test waits for comes, also on a machine that stands still at times.
 
-def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
+It is also the time limit of calls that must end before it, which tests compare with `SOON_S`.
+"""
+SOON_S = 30.0
+"""Seconds within which a call ends that waits for no time limit, on such a machine too."""
+
+
+def eventually(condition: Callable[[], bool], seconds: float = PATIENCE) -> bool:
     """Waits until `condition` is true; returns whether it became true within `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -47,7 +55,7 @@ FORKS_ON_PURPOSE = ["-W", "ignore:This process:DeprecationWarning"]
 """Options against the warning of Python 3.12 and later about a fork in a threaded process."""
 
 
-def run_script(text: str, *arguments: object, seconds: float = 60.0) -> str:
+def run_script(text: str, *arguments: object, seconds: float = PATIENCE) -> str:
     """Runs Python text in another process, which must succeed; returns what it printed."""
     done = subprocess.run(
         [sys.executable, *FORKS_ON_PURPOSE, "-c", textwrap.dedent(text), *map(str, arguments)],

@@ -14,10 +14,7 @@ import pytest
 from staging_servers import Servers
 
 import tranship as ts
-from support import Slow, eventually, run_script
-
-SOON_S = 5.0
-"""Seconds within which a close ends the calls of other threads, on a busy machine too."""
+from support import SOON_S, Slow, eventually, run_script
 
 
 @pytest.fixture
@@ -116,7 +113,7 @@ def test_a_closed_server(profile: str) -> None:
     server = ts.StagingServer(memory=64 << 20, profile=profile, threads=1)
     staging = ts.Staging(server.contact, profile=profile, threads=1)
     staging.put("x", 1, np.ones(3))
-    waiting = Beside(lambda: staging.get("never", 1, (0,), (3,), timeout=30))
+    waiting = Beside(lambda: staging.get("never", 1, (0,), (3,), timeout=60))
     server.close()
     waiting.ends(ts.Closed, ts.PeerLost)
     all_closed([server.ls, *(lambda n=n: getattr(server, n) for n in ("clients", "memory_used"))])
@@ -235,7 +232,7 @@ def test_close_finishes_puts_that_were_begun(server: ts.StagingServer, profile: 
         waiting = [staging.get_async("never", 1, (0,), (3,), timeout=60) for _ in range(8)]
         puts = [staging.put_async("x", k, np.full(1 << 16, k)) for k in range(20)]
         begin = time.monotonic()
-    assert time.monotonic() - begin < SOON_S + 5
+    assert time.monotonic() - begin < SOON_S
     for future in puts:
         assert future.result(0) is None
     for future in waiting:
@@ -292,7 +289,9 @@ EXITS = {
         server = ts.StagingServer(profile=text, memory=1 << 24, threads=1)
         other = ts.Staging(server.contact, profile=text, threads=1)
         other.put("x", 1, np.ones(100))
-        threading.Thread(target=lambda: other.get("never", 1, (0,), (4,)), daemon=True).start()
+        def get():
+            other.get("never", 1, (0,), (4,), timeout=60)
+        threading.Thread(target=get, daemon=True).start()
         staging.subscribe("x", lambda *_: time.sleep(1))
         time.sleep(0.1)
     """,
@@ -319,12 +318,12 @@ EXIT = """
 def test_the_interpreter_ends_in_the_middle(
     serve: Servers, queueing_profile: str, tmp_path: Path, name: str
 ) -> None:
-    """The process exits with status 0, within 15 s, and prints no error."""
+    """The process exits with status 0, within SOON_S, and prints no error."""
     path = tmp_path / "profile.json"
     path.write_text(queueing_profile)
     contact = serve("--memory", "512MiB", "--full", "discard-oldest")
     script = textwrap.dedent(EXIT) + textwrap.dedent(EXITS[name])
     for _ in range(3):
         begin = time.monotonic()
-        run_script(script, path, contact, seconds=30)
-        assert time.monotonic() - begin < 15
+        run_script(script, path, contact)
+        assert time.monotonic() - begin < SOON_S

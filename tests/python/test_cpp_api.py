@@ -15,6 +15,7 @@ from c_library import compiled, compiler_words
 from test_guides import blocks, run_shell
 
 import tranship as ts
+from support import PATIENCE
 from tranship import cli
 from tranship.cli import config
 
@@ -33,7 +34,6 @@ WARNINGS = [
 ]
 C_WARNINGS = ["-O1", "-Wall", "-Wextra", "-Werror", "-pedantic"]
 COUNT = 100_000
-PATIENCE = 60.0
 
 
 def library_folder() -> Path:

@@ -138,7 +138,7 @@ def test_a_prepared_copy_takes_other_arrays(places: Places) -> None:
     face = types.subarray((8, 8), (8, 1), (0, 3), "f8")
     ready = places.engine.prepare(np.zeros((8, 8)), np.zeros(8), types=(face, None))
     field, packed = np.random.default_rng(1).random((8, 8)), np.zeros(8)
-    ready.start(source=field, target=packed).wait(timeout=10)
+    ready.start(source=field, target=packed).wait(timeout=60)
     assert np.array_equal(packed, field[:, 3])
     with pytest.raises(ts.InvalidArgument, match="differs in shape"):
         ready.start(source=np.zeros((8, 9)))
@@ -331,7 +331,7 @@ def test_overlapping_ends_are_refused_and_interleaved_ones_are_not(places: Place
         types.vector(6, 1, 2, "f8"),
         types.hindexed_block(1, [8 + 16 * k for k in range(6)], "f8"),
     )
-    places.engine.copy(array, array, types=(even, odd)).wait(timeout=10)
+    places.engine.copy(array, array, types=(even, odd)).wait(timeout=60)
     assert np.array_equal(array, np.repeat(np.arange(0.0, 12, 2), 2))
     with pytest.raises(ts.InvalidArgument, match="source and target overlap"):
         places.engine.copy(array, array, types=(even, types.vector(6, 1, 1, "f8")))
@@ -364,7 +364,7 @@ def test_empty_types_move_nothing(places: Places) -> None:
     target = np.arange(4.0)
     empty = types.vector(0, 3, 4, "f8")
     assert empty.nbytes == empty.extent == 0
-    places.engine.copy(np.zeros(4), target, types=(empty, types.contiguous(0, "f8"))).wait(5)
+    places.engine.copy(np.zeros(4), target, types=(empty, types.contiguous(0, "f8"))).wait(60)
     assert np.array_equal(target, np.arange(4.0))
     assert places.engine.pack(target, empty).size == 0
 
@@ -373,10 +373,10 @@ def test_arrays_without_bytes_lose_nothing_of_the_others(places: Places) -> None
     for empty in (np.empty(0), np.zeros(3)):
         pairs = [(empty, np.empty(0)), (np.arange(4.0), np.zeros(4)), (empty, np.zeros(2))]
         kinds: list[types.TypePair] = [(types.contiguous(count, "f8"), None) for count in (0, 4, 0)]
-        places.engine.copy_all(pairs, types=kinds).wait(5)
+        places.engine.copy_all(pairs, types=kinds).wait(60)
         assert np.array_equal(pairs[1][1], np.arange(4.0))
         pairs[1][1][:] = 0
-        places.engine.prepare_all(pairs, types=kinds).start().wait(5)
+        places.engine.prepare_all(pairs, types=kinds).start().wait(60)
         assert np.array_equal(pairs[1][1], np.arange(4.0))
     packed = places.engine.pack(
         [np.empty(0), np.arange(2.0)], [types.contiguous(0, "f8"), "(2,)f8"]
@@ -384,20 +384,32 @@ def test_arrays_without_bytes_lose_nothing_of_the_others(places: Places) -> None
     assert packed.tobytes() == np.arange(2.0).tobytes()
 
 
+def least_s(work: Callable[[], ts.Event]) -> float:
+    """Returns the seconds of the fastest of several runs: a busy machine does not delay all."""
+    seconds = []
+    for _ in range(7):
+        begin = time.monotonic()
+        work().wait(60)
+        seconds.append(time.monotonic() - begin)
+    return min(seconds)
+
+
 @pytest.mark.parametrize("place", ["host", "device0"])
 def test_a_short_array_before_a_long_one(places: Places, place: str) -> None:
     """Its length does not cut the others into as short entries."""
-    long = np.random.default_rng(8).integers(0, 256, 4_000_000, np.uint8)
+    long = np.random.default_rng(8).integers(0, 256, 20_000_000, np.uint8)
     short = np.ones(1, np.uint8)
     targets = [places.engine.empty(one.shape, "u1", memory=place) for one in (short, long)]
     kinds: list[types.TypePair] = [
         (types.contiguous(one.size, "V1"), None) for one in (short, long)
     ]
     pairs = list(zip((short, long), targets, strict=True))
-    begin = time.monotonic()
-    places.engine.copy_all(pairs, types=kinds).wait(30)
-    places.engine.prepare_all(pairs, types=kinds).start().wait(30)
-    assert time.monotonic() - begin < 5
+    engine = places.engine
+    alone_s = least_s(lambda: engine.copy_all(pairs[1:], types=kinds[1:]))
+    prepared = engine.prepare_all(pairs, types=kinds)
+    # Entries of one byte would take some hundred times as long.
+    assert least_s(lambda: engine.copy_all(pairs, types=kinds)) < 30 * alone_s
+    assert least_s(prepared.start) < 30 * alone_s
     assert places.read(place, targets[1]).tobytes() == long.tobytes()
     repeated = places.engine.pack(short, types.resized("V1", 0, 0), count=3_000_000)
     assert repeated.size == 3_000_000 and repeated.all()
@@ -405,7 +417,7 @@ def test_a_short_array_before_a_long_one(places: Places, place: str) -> None:
 
 def test_a_prepared_list_of_no_pairs(places: Places) -> None:
     ready = places.engine.prepare_all([], types=[])
-    ready.start().wait(5)
+    ready.start().wait(60)
     with pytest.raises(ts.InvalidArgument, match="on its own arrays alone"):
         ready.start(source=np.zeros(3))
 

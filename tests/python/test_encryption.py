@@ -18,6 +18,7 @@ from relay import Relay
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
+from support import SOON_S
 
 KEY = "2a" * 32
 MARKER = b"a text that nobody else may read"
@@ -133,7 +134,7 @@ def test_an_encrypted_process_that_dies_is_lost_soon(
         begin = time.monotonic()
         with pytest.raises(ts.PeerLost):
             engine.copy(marked(2), there).wait(timeout=PATIENCE)
-        assert time.monotonic() - begin < 5.0  # The limit is 2 s; the rest is for a busy machine.
+        assert time.monotonic() - begin < SOON_S
 
 
 def test_an_encrypted_process_that_stands_still_is_not_lost(
@@ -158,7 +159,7 @@ def test_nobody_who_says_nothing_keeps_a_caller_waiting(profile: str) -> None:
         begin = time.monotonic()
         with pytest.raises(ts.Error):
             engine.connect(f"127.0.0.1:{silent.getsockname()[1]}", timeout=0.5)
-        assert time.monotonic() - begin < 5.0
+        assert time.monotonic() - begin < SOON_S
 
 
 PROGRAM = """

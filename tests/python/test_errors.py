@@ -79,7 +79,7 @@ def test_overlap_within_a_file(any_engine: ts.Engine, tmp_path: Path) -> None:
     file = ts.File(path, mode="r+")
     with pytest.raises(ts.InvalidArgument, match="overlap"):
         any_engine.copy(file[:60], file[40:])
-    any_engine.copy(file[:50], file[50:]).wait(timeout=5)
+    any_engine.copy(file[:50], file[50:]).wait(timeout=60)
     file.flush()
     assert np.array_equal(np.load(path), np.tile(np.arange(50.0), 2))
 
@@ -283,7 +283,7 @@ def test_files_that_shrink_while_they_are_open(any_engine: ts.Engine, tmp_path: 
     file = ts.File(path, extents=(1 << 20,), fields="u1")
     os.truncate(path, 1000)
     with pytest.raises(ts.Error, match=r"f.bin"):
-        any_engine.copy(file, np.zeros(1 << 20, np.uint8)).wait(timeout=10)
+        any_engine.copy(file, np.zeros(1 << 20, np.uint8)).wait(timeout=60)
     assert any_engine._core.buffer_bytes_in_use == 0
 
 

@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from support import Slow, eventually
+from support import PATIENCE, SOON_S, Slow, eventually
+
+ATTEMPTS = 20
+"""Copies of which at least one is cancelled in flight: on a busy machine others end before."""
 
 
 def test_waiting_ends_with_the_copy(any_engine: ts.Engine) -> None:
@@ -29,7 +32,7 @@ def test_a_timeout_leaves_the_copy_running(any_engine: ts.Engine) -> None:
     begin = time.monotonic()
     with pytest.raises(ts.Timeout, match=r"it goes on.*wait again, or cancel") as raised:
         event.wait(timeout=0.002)
-    assert time.monotonic() - begin < 2
+    assert time.monotonic() - begin < SOON_S
     assert isinstance(raised.value, TimeoutError) and raised.value.code == "timeout"
     event.wait(timeout=20)
     assert slow.done
@@ -80,11 +83,11 @@ def test_after_an_event_that_failed(any_engine: ts.Engine) -> None:
     second = any_engine.copy(np.ones(5), waiting, after=first)
     first.cancel()
     with pytest.raises(ts.Cancelled):
-        first.wait(timeout=5)
+        first.wait(timeout=60)
     with pytest.raises(ts.Cancelled):
-        second.wait(timeout=5)
+        second.wait(timeout=60)
     with pytest.raises(ts.Cancelled):
-        any_engine.copy(np.ones(5), waiting, after=first).wait(timeout=5)
+        any_engine.copy(np.ones(5), waiting, after=first).wait(timeout=60)
     assert not waiting.any()
 
 
@@ -95,19 +98,32 @@ def test_cancel_before_the_start(any_engine: ts.Engine) -> None:
     second = any_engine.copy(np.ones(1 << 20, np.uint8), target, after=first)
     second.cancel()
     with pytest.raises(ts.Cancelled, match="cancelled") as raised:
-        second.wait(timeout=5)
+        second.wait(timeout=60)
     assert raised.value.code == "cancelled"
     first.wait(timeout=20)
     assert slow.done and not target.any()
 
 
-def test_cancel_in_flight(any_engine: ts.Engine) -> None:
-    slow = Slow()
-    event = slow.start(any_engine)
-    assert eventually(lambda: bool(slow.target[::32, ::32].any()))
+def cancelled(event: ts.Event) -> bool:
+    """Cancels a copy and waits for its end; returns whether that was before the copy was whole."""
     event.cancel()
-    with pytest.raises(ts.Cancelled):
-        event.wait(timeout=5)
+    try:
+        event.wait(timeout=PATIENCE)
+    except ts.Cancelled:
+        return True
+    return False
+
+
+def test_cancel_in_flight(any_engine: ts.Engine) -> None:
+    for _ in range(ATTEMPTS):
+        slow = Slow()
+        event = slow.start(any_engine)
+        assert eventually(lambda slow=slow: bool(slow.target[::32, ::32].any()))
+        if cancelled(event):
+            break
+        assert slow.done
+    else:
+        pytest.fail(f"of {ATTEMPTS} copies none was cancelled in flight")
     assert event.done() and not slow.done
     written = int(slow.target.sum(dtype=np.int64))
     time.sleep(0.05)
@@ -118,9 +134,9 @@ def test_cancel_in_flight(any_engine: ts.Engine) -> None:
 def test_cancel_after_the_end(any_engine: ts.Engine) -> None:
     target = np.zeros(1 << 20, np.uint8)
     event = any_engine.copy(np.ones(1 << 20, np.uint8), target)
-    event.wait(timeout=5)
+    event.wait(timeout=60)
     event.cancel()
-    event.wait(timeout=5)
+    event.wait(timeout=60)
     assert target.all()
 
 
@@ -129,33 +145,37 @@ def test_cancel_twice(any_engine: ts.Engine) -> None:
     event.cancel()
     event.cancel()
     with pytest.raises(ts.Cancelled):
-        event.wait(timeout=5)
+        event.wait(timeout=60)
 
 
 def test_cancel_between_files_gives_the_buffers_back(any_engine: ts.Engine, tmp_path: Path) -> None:
-    np.save(tmp_path / "in.npy", np.ones((2048, 1024)))
-    target = ts.File(
-        tmp_path / "out.npy", mode="w", extents=(2048, 1024), fields="f8", layout="d0, d1"
-    )
-    event = any_engine.copy(ts.File(tmp_path / "in.npy"), target, buffer_bytes=1 << 20)
-    assert eventually(lambda: any_engine._core.buffer_bytes_in_use > 0 or event.done())
-    event.cancel()
-    with pytest.raises(ts.Cancelled):
-        event.wait(timeout=10)
+    shape = (8192, 1024)
+    np.save(tmp_path / "in.npy", np.ones(shape))
+    source = ts.File(tmp_path / "in.npy")
+    for _ in range(ATTEMPTS):
+        target = ts.File(
+            tmp_path / "out.npy", mode="w", extents=shape, fields="f8", layout="d0, d1"
+        )
+        event = any_engine.copy(source, target, buffer_bytes=1 << 20)
+        while any_engine._core.buffer_bytes_in_use == 0 and not event.done():
+            pass  # A copy of files may be over before a sleep is.
+        if cancelled(event):
+            break
+    else:
+        pytest.fail(f"of {ATTEMPTS} copies none was cancelled in flight")
     assert eventually(lambda: any_engine._core.buffer_bytes_in_use == 0)
 
 
 def test_priority_overtakes(queueing_profile: str) -> None:
     with ts.Engine(profile=queueing_profile, threads=1) as engine:
-        copies = [Slow() for _ in range(3)]
-        low = [slow.start(engine) for slow in copies]
+        slow = Slow()
+        low = [slow.start(engine) for _ in range(30)]
         small = np.zeros(1 << 16, np.uint8)
-        engine.copy(np.ones(1 << 16, np.uint8), small, priority=10).wait(timeout=20)
+        engine.copy(np.ones(1 << 16, np.uint8), small, priority=10).wait(timeout=PATIENCE)
         assert small.all()
         assert not low[-1].done(), "the urgent copy went last"
-        for event in low:
-            event.wait(timeout=20)
-    assert all(slow.done for slow in copies)
+        low[0].wait(timeout=PATIENCE)
+        assert slow.done
 
 
 def test_equal_priorities_keep_their_order(queueing_profile: str) -> None:
@@ -176,10 +196,12 @@ def test_ctrl_c_is_heard_while_waiting(queueing_profile: str) -> None:
         with pytest.raises(KeyboardInterrupt):
             timer.start()
             events[-1].wait()
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < SOON_S
         assert not events[-1].done()
         begin = time.monotonic()
-    assert time.monotonic() - begin < 5, "closing an engine with outstanding copies took too long"
+    assert time.monotonic() - begin < SOON_S, (
+        "closing an engine with outstanding copies took too long"
+    )
     with pytest.raises(ts.Closed, match="closed before"):
         events[-1].wait(timeout=1)
 

@@ -84,14 +84,14 @@ def test_between_gpus_with_a_transpose(gpus: ts.Engine, source: int, target: int
     first = on_gpu(gpus, values, source)
     second = gpus.empty((21, 35), "f4", memory=f"device{target}")
     turned = Foreign(first, shape=(21, 35), strides=(4, 84))
-    gpus.copy(turned, second).wait(timeout=10)
+    gpus.copy(turned, second).wait(timeout=60)
     assert np.array_equal(second.numpy(), values.T)
 
 
 def test_a_foreign_array_is_written_where_it_lies(gpus: ts.Engine) -> None:
     array = on_gpu(gpus, np.zeros((6, 8), "i4"), 1)
     part = Foreign(array[1:5, ::2])
-    gpus.copy(np.arange(16, dtype="i4").reshape(4, 4), part).wait(timeout=10)
+    gpus.copy(np.arange(16, dtype="i4").reshape(4, 4), part).wait(timeout=60)
     expected = np.zeros((6, 8), "i4")
     expected[1:5, ::2] = np.arange(16).reshape(4, 4)
     assert np.array_equal(array.numpy(), expected)
@@ -101,7 +101,7 @@ def test_version_2_and_dense_strides(gpus: ts.Engine) -> None:
     values = np.arange(24, dtype="u2").reshape(2, 3, 4)
     old = Foreign(on_gpu(gpus, values), version=2, strides=None, stream="absent", descr="absent")
     target = np.zeros_like(values)
-    gpus.copy(old, target).wait(timeout=10)
+    gpus.copy(old, target).wait(timeout=60)
     assert np.array_equal(target, values)
 
 
@@ -111,7 +111,7 @@ def test_arrays_of_one_element_and_of_none(gpus: ts.Engine, shape: tuple[int, ..
     array = on_gpu(gpus, values)
     assert np.array_equal(array.numpy(), values)
     target = np.zeros(shape)
-    gpus.copy(Foreign(array), target).wait(timeout=10)
+    gpus.copy(Foreign(array), target).wait(timeout=60)
     assert np.array_equal(target, values)
 
 
@@ -122,7 +122,7 @@ def test_structured_types_keep_their_fields(gpus: ts.Engine) -> None:
     array = on_gpu(gpus, values)
     assert array.dtype == kind
     planes = ts.Instance(extents={"d0": 9}, fields={"a": "i4", "b": "f8"}, layout="d0, F")
-    gpus.copy(Foreign(array), planes).wait(timeout=10)
+    gpus.copy(Foreign(array), planes).wait(timeout=60)
     assert np.array_equal(planes.buffer[:36].view("i4"), values["a"])
     assert np.array_equal(planes.buffer[36:].view("f8"), values["b"])
 
@@ -155,7 +155,7 @@ def test_short_copies_of_one_shape_at_any_addresses(gpus: ts.Engine) -> None:
             priority = int(generator.integers(0, 2))
             gpus.copy(
                 source[read : read + size], target[written : written + size], priority=priority
-            ).wait(timeout=10)
+            ).wait(timeout=60)
             wanted[written : written + size] = values[read : read + size]
         assert np.array_equal(content(gpus, target), wanted)
 
@@ -166,7 +166,7 @@ def test_what_is_remembered_is_bounded(gpus: ts.Engine) -> None:
 
     def copy_many(first: int) -> None:
         for k in range(first, first + 8000):
-            gpus.copy(source[k : k + 500 + k % 150], target[k : k + 500 + k % 150]).wait(10)
+            gpus.copy(source[k : k + 500 + k % 150], target[k : k + 500 + k % 150]).wait(60)
 
     def resident_kib() -> int:
         lines = Path("/proc/self/status").read_text().splitlines()
@@ -188,8 +188,8 @@ def test_faces_that_are_copied_again_and_again(gpus: ts.Engine) -> None:
     for turn in range(40):
         k, j = (int(one) for one in generator.integers(0, 2, 2))
         values = generator.random((12, 12, 12), "f4")
-        gpus.copy(values, fields[k]).wait(timeout=10)
-        gpus.copy(zeros, faces[j]).wait(timeout=10)
+        gpus.copy(values, fields[k]).wait(timeout=60)
+        gpus.copy(zeros, faces[j]).wait(timeout=60)
         cut = int(generator.choice([0, 3, 11]))
         pairs = [
             (fields[k][cut], faces[j][0]),
@@ -197,7 +197,7 @@ def test_faces_that_are_copied_again_and_again(gpus: ts.Engine) -> None:
             (fields[k][:, :, cut].T if turn % 3 else fields[k][:, :, cut], faces[j][2]),
         ]
         priority = int(generator.integers(0, 2))
-        gpus.copy_all(pairs, stream=1 if turn % 2 else None, priority=priority).wait(timeout=10)
+        gpus.copy_all(pairs, stream=1 if turn % 2 else None, priority=priority).wait(timeout=60)
         last = values[:, :, cut].T if turn % 3 else values[:, :, cut]
         wanted = np.stack([values[cut], values[:, cut], last])
         assert np.array_equal(content(gpus, faces[j]), wanted)
@@ -215,7 +215,7 @@ def test_memory_outlives_the_engine(gpu_profile: str) -> None:
         array.numpy()
     with ts.Engine(profile=gpu_profile, emulated_gpus=1, threads=1) as engine:
         target = np.zeros(5)
-        engine.copy(array, target).wait(timeout=10)
+        engine.copy(array, target).wait(timeout=60)
     assert np.array_equal(target, np.arange(5.0))
 
 
@@ -228,11 +228,11 @@ def test_an_array_is_pinned_where_it_lies(gpus: ts.Engine) -> None:
         with gpus.pin(values[10:20]):  # The memory is pinned already, and stays pinned.
             pass
         assert gpus.plan(values, device).path == "node0/pinned0 > node0/device0"
-        gpus.copy(values[:, ::2], device[:, ::2]).wait(timeout=10)
+        gpus.copy(values[:, ::2], device[:, ::2]).wait(timeout=60)
     assert str(gpus.plan(values, device)).startswith("node0/host0")
     held.release()
     back = np.zeros_like(values)
-    gpus.copy(device[:, ::2], back[:, ::2]).wait(timeout=10)
+    gpus.copy(device[:, ::2], back[:, ::2]).wait(timeout=60)
     assert np.array_equal(back[:, ::2], values[:, ::2])
 
 
@@ -260,7 +260,7 @@ def test_pinned_memory_is_a_numpy_array(gpus: ts.Engine) -> None:
     pinned[...] = np.arange(20).reshape(4, 5)
     array = gpus.empty((4, 5), "i2", memory="device1")
     event = gpus.copy(pinned, array)
-    event.wait(timeout=10)
+    event.wait(timeout=60)
     assert "pinned0" in event.plan.path
     assert np.array_equal(array.numpy(), pinned)
 
@@ -425,26 +425,26 @@ def test_dlpack_of_a_gpu(gpus: ts.Engine, versioned: bool, device: tuple[int, in
     tensor = Exported(array[:, ::2], device=device, versioned=versioned)
     target = np.zeros((5, 3), "f4")
     event = gpus.copy(tensor, target)
-    event.wait(timeout=10)
+    event.wait(timeout=60)
     del event
     assert np.array_equal(target, values[:, ::2])
     assert tensor.streams == [1]
     back = Exported(array[1:3], device=device, versioned=versioned)
-    gpus.copy(np.full((2, 6), 9, "f4"), back).wait(timeout=10)
+    gpus.copy(np.full((2, 6), 9, "f4"), back).wait(timeout=60)
     assert np.array_equal(array.numpy()[1:3], np.full((2, 6), 9))
 
 
 def test_a_tensor_is_given_back_once(gpus: ts.Engine) -> None:
     tensor = Exported(on_gpu(gpus, np.ones(4)))
-    gpus.copy(tensor, np.zeros(4)).wait(timeout=10)
-    gpus.copy(tensor, np.zeros(4)).wait(timeout=10)
+    gpus.copy(tensor, np.zeros(4)).wait(timeout=60)
+    gpus.copy(tensor, np.zeros(4)).wait(timeout=60)
     assert tensor.given_back == 2
 
 
 def test_dense_tensors_may_have_no_strides(gpus: ts.Engine) -> None:
     values = np.arange(24, dtype="i8").reshape(2, 3, 4)
     target = np.zeros_like(values)
-    gpus.copy(Exported(on_gpu(gpus, values), dense=True, offset=64), target).wait(timeout=10)
+    gpus.copy(Exported(on_gpu(gpus, values), dense=True, offset=64), target).wait(timeout=60)
     assert np.array_equal(target, values)
 
 
@@ -454,7 +454,7 @@ def test_dlpack_of_pinned_memory(gpus: ts.Engine, device: tuple[int, int]) -> No
     pinned[...] = np.arange(12).reshape(3, 4)
     tensor = Exported(pinned, device=device)
     target = gpus.empty((3, 4), memory="device0")
-    gpus.copy(tensor, target).wait(timeout=10)
+    gpus.copy(tensor, target).wait(timeout=60)
     assert np.array_equal(target.numpy(), pinned)
     assert tensor.streams == [None]
 
@@ -463,7 +463,7 @@ def test_types_that_numpy_lacks_keep_their_names(gpus: ts.Engine) -> None:
     values = np.arange(6, dtype="u2")
     array, target = on_gpu(gpus, values), on_gpu(gpus, np.zeros(6, "u2"))
     kind = (CODES["bfloat"], 16, 1)
-    gpus.copy(Exported(array, kind=kind), Exported(target, kind=kind)).wait(timeout=10)
+    gpus.copy(Exported(array, kind=kind), Exported(target, kind=kind)).wait(timeout=60)
     assert np.array_equal(target.numpy(), values)
     for other in ("f2", "V2", "u2"):
         with pytest.raises(ts.InvalidArgument, match=r"bfloat16.*does not convert types"):
@@ -474,7 +474,7 @@ def test_types_without_a_name_move_as_bytes(gpus: ts.Engine) -> None:
     values = np.arange(6, dtype="u4")
     target = np.zeros(6, "V4")
     pairs = Exported(on_gpu(gpus, values), kind=(CODES["bfloat"], 16, 2))
-    gpus.copy(pairs, target).wait(timeout=10)
+    gpus.copy(pairs, target).wait(timeout=60)
     assert np.array_equal(target.view("u4"), values)
 
 
@@ -513,14 +513,14 @@ class CupyStream:
 @pytest.mark.parametrize("stream", [0, 1, 2, TorchStream(), CupyStream()])
 def test_streams_may_be_given(gpus: ts.Engine, stream: Any) -> None:
     array = on_gpu(gpus, np.zeros(5))
-    gpus.copy(np.arange(5.0), Foreign(array, stream=1), stream=stream).wait(timeout=10)
+    gpus.copy(np.arange(5.0), Foreign(array, stream=1), stream=stream).wait(timeout=60)
     assert np.array_equal(array.numpy(), np.arange(5.0))
 
 
 def test_after_takes_streams_and_events(gpus: ts.Engine) -> None:
     array, target = on_gpu(gpus, np.zeros(5)), np.zeros(5)
     first = gpus.copy(np.arange(5.0), array, after=TorchStream())
-    gpus.copy(array, target, after=[first, CupyStream()]).wait(timeout=10)
+    gpus.copy(array, target, after=[first, CupyStream()]).wait(timeout=60)
     assert np.array_equal(target, np.arange(5.0))
 
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import tranship as ts
+from support import PATIENCE
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
 README = Path(__file__).parents[2] / "README.md"
-PATIENCE = 60.0
 
 
 def blocks(guide: str, language: str) -> list[str]:

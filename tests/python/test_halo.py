@@ -172,7 +172,7 @@ def test_a_block_of_another_engine() -> None:
         halo.start()
         with pytest.raises(ts.InvalidArgument, match="has not been waited for"):
             halo.start()
-        halo.wait(10)
+        halo.wait(60)
         assert np.array_equal(mine[:, :2], values[1][:, 2:4])
         assert np.array_equal(mine[:, 2:], values[0][:, 2:])
 

@@ -1,4 +1,4 @@
-"""Ctrl-C ends every call that waits, within SOON_S, by KeyboardInterrupt."""
+"""Ctrl-C ends every call that waits, long before its time limit, by KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ import pytest
 from staging_servers import Servers
 
 import tranship as ts
-
-SOON_S = 5.0
-"""Seconds; 0.2 s is promised, and the rest is for the interpreter's exit on a busy machine."""
+from support import PATIENCE, SOON_S
 
 WAITS = {
     "a get without data": """
         staging = ts.Staging(contact, threads=1)
         say()
-        staging.get("never", 1, (0,), (4,), timeout=30)
+        staging.get("never", 1, (0,), (4,), timeout=60)
     """,
     "a get without anything": """
         staging = ts.Staging(contact, threads=1)
         say()
-        staging.get("never", "latest", timeout=30)
+        staging.get("never", "latest", timeout=60)
     """,
     "a put without memory": """
         staging = ts.Staging(contact, threads=1)
@@ -35,7 +33,7 @@ WAITS = {
             staging.put("m", version, np.ones(1 << 20))
         say()
         for version in range(4, 10):
-            staging.put("m", version, np.ones(1 << 20), timeout=30)
+            staging.put("m", version, np.ones(1 << 20), timeout=60)
     """,
     "a put of much": """
         staging = ts.Staging(contact, threads=1)
@@ -50,11 +48,11 @@ WAITS = {
         staging = ts.Staging(contact, engine=engine)
         event = long_event(engine)
         say()
-        staging.put("x", 1, np.ones(4), after=event, timeout=30)
+        staging.put("x", 1, np.ones(4), after=event, timeout=60)
     """,
     "a future in a with block": """
         with ts.Staging(contact, threads=1) as staging:
-            future = staging.get_async("never", 1, (0,), (4,), timeout=30)
+            future = staging.get_async("never", 1, (0,), (4,), timeout=60)
             say()
             future.result()
     """,
@@ -62,14 +60,14 @@ WAITS = {
         engine = ts.Engine(threads=1)
         event = long_event(engine)
         with ts.Staging(contact, engine=engine) as staging:
-            future = staging.put_async("x", 1, np.ones(4), after=event, timeout=30)
+            future = staging.put_async("x", 1, np.ones(4), after=event, timeout=60)
             say()
     """,
     "versions": """
         staging = ts.Staging(contact, threads=1)
         staging.put("v", 1, np.ones(4))
         say()
-        list(staging["v"].versions(timeout=30))
+        list(staging["v"].versions(timeout=60))
     """,
     "a subscription": """
         staging = ts.Staging(contact, threads=1)
@@ -85,21 +83,21 @@ WAITS = {
     """,
     "a contact file that does not come": """
         say()
-        ts.Staging(contact + "-never", timeout=30)
+        ts.Staging(contact + "-never", timeout=60)
     """,
     "a contact that never answers": """
         say()
-        ts.Staging(silent(), timeout=30)
+        ts.Staging(silent(), timeout=60)
     """,
     "an engine's contact that never answers": """
         engine = ts.Engine(threads=1)
         say()
-        engine.connect(silent(), timeout=30)
+        engine.connect(silent(), timeout=60)
     """,
     "an encrypted connection that never answers": """
         engine = ts.Engine(threads=1, tls=True)
         say()
-        engine.connect(silent(), timeout=30)
+        engine.connect(silent(), timeout=60)
     """,
     "a copy on a GPU behind copies of the host": """
         engine = ts.Engine(threads=1)
@@ -155,7 +153,7 @@ def test_control_c_ends_the_wait(serve: Servers, name: str) -> None:
         assert process.poll() is None, process.communicate()[1]
         begin = time.monotonic()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=PATIENCE)
         assert time.monotonic() - begin < SOON_S
         assert "KeyboardInterrupt" in errors and "Fatal" not in errors, errors
     finally:

@@ -303,20 +303,20 @@ def test_copiers_take_the_highest_priority_and_end_what_they_began():
 
     def first():
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         order.append("first")
 
     copiers = measured_priorities.Copiers(threads=1, slots=3)
     ends = [copiers.submit(lambda slot: [first, lambda: order.append("first again")])]
-    assert begun.wait(10)
+    assert begun.wait(60)
     ends.append(copiers.submit(lambda slot: [lambda: order.append("low")]))
     ends.append(copiers.submit(lambda slot: [lambda: order.append("high")], priority=1))
     ends.append(copiers.submit(lambda slot: [lambda: 1 / 0]))
     go_on.set()
     for end in ends[:3]:
-        end.result(timeout=10)
+        end.result(timeout=60)
     with pytest.raises(ZeroDivisionError):
-        ends[3].result(timeout=10)
+        ends[3].result(timeout=60)
     copiers.close()
     assert order == ["first", "high", "first again", "low"]
 
@@ -334,6 +334,6 @@ def test_copiers_wait_for_memory_in_the_order_of_submission():
 
     ends = [copiers.submit(hops(k), priority=k) for k in range(3)]
     for end in ends:
-        end.result(timeout=10)
+        end.result(timeout=60)
     copiers.close()
     assert order == [0, 0, 1, 1, 2, 2] and slots == [0, 0, 0]

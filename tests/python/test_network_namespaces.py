@@ -14,6 +14,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
+from support import SOON_S
 from tranship_bench.namespaces import NetworkNamespace, network_namespace, why_no_namespaces
 
 KEY = "2a" * 32
@@ -107,10 +108,10 @@ def test_a_network_that_stays_cut_is_an_error_soon(
     begin = time.monotonic()
     with pytest.raises((ts.Timeout, ts.PeerLost)):
         staging.put("lost", 0, data, timeout=1.0)
-    assert time.monotonic() - begin < 5.0
+    assert time.monotonic() - begin < SOON_S
     begin = time.monotonic()
     staging.close()
-    assert time.monotonic() - begin < 10.0
+    assert time.monotonic() - begin < SOON_S
     cut(namespace, False)
     with ts.Staging(contact) as another:
         assert np.array_equal(another.get("kept", 0), data)

@@ -27,7 +27,7 @@ def test_the_same_copy_with_other_memory(engine: ts.Engine, data: st.DataObject)
         raw = rng.integers(0, 2, (*shape, np.dtype(kind).itemsize), "u1")
         source = np.asarray(raw.view(kind)[..., 0].transpose(order)[steps])
         target = np.zeros_like(source)
-        engine.copy(source, target).wait(timeout=10)
+        engine.copy(source, target).wait(timeout=60)
         assert target.tobytes() == source.tobytes()
 
 
@@ -78,15 +78,15 @@ def test_lists_of_short_copies(any_engine: ts.Engine) -> None:
     for pairs in (list, tuple, iter):
         target = np.zeros_like(values)
         given: Any = pairs(zip(values, target, strict=True))  # type: ignore[operator]
-        any_engine.copy_all(given).wait(timeout=10)
+        any_engine.copy_all(given).wait(timeout=60)
         assert np.array_equal(target, values)
     mixed: list[Any] = [(values[0], np.zeros(20)), (values[1].tobytes(), bytearray(160))]
-    any_engine.copy_all(mixed).wait(timeout=10)
+    any_engine.copy_all(mixed).wait(timeout=60)
     assert mixed[0][1].tolist() == values[0].tolist()
     assert mixed[1][1] == values[1].tobytes()
     large = np.random.default_rng(4).random((50, 8000))
     target = np.zeros_like(large)
-    any_engine.copy_all(list(zip(large, target, strict=True))).wait(timeout=10)
+    any_engine.copy_all(list(zip(large, target, strict=True))).wait(timeout=60)
     assert np.array_equal(target, large)
     with pytest.raises(ts.InvalidArgument, match="extent"):
         any_engine.copy_all([(values[0], np.zeros(20)), (values[0], np.zeros(21))])
@@ -102,7 +102,7 @@ def test_long_lists_of_known_and_new_copies(any_engine: ts.Engine, elements: int
         rows: list[Any] = [(values[k], target[k, :elements]) for k in range(600)]
         rows[7] = (values[7, ::2], target[7, : len(values[7, ::2])])  # of another shape
         rows[8] = (values[8].astype("f4"), np.zeros(elements, "f4"))
-        any_engine.copy_all(rows).wait(timeout=10)
+        any_engine.copy_all(rows).wait(timeout=60)
         for k, (source, got) in enumerate(rows):
             assert np.array_equal(source, got), k
         assert not target[:, elements].any()
@@ -143,7 +143,7 @@ def test_the_event_of_a_list_has_the_plan_of_the_first_pair(engine: ts.Engine) -
 def test_arrays_of_a_list_are_not_resized_while_it_is_carried(engine: ts.Engine) -> None:
     pairs: list[Any] = [(np.full(6000, 7.0), np.zeros(6000)) for _ in range(200)]
     for _ in range(2):
-        engine.copy_all(pairs).wait(timeout=10)
+        engine.copy_all(pairs).wait(timeout=60)
     stop = threading.Event()
 
     def resize() -> None:
@@ -160,11 +160,11 @@ def test_arrays_of_a_list_are_not_resized_while_it_is_carried(engine: ts.Engine)
     try:
         for _ in range(200):
             with contextlib.suppress(ts.Error):  # an array has one element for a moment
-                engine.copy_all(pairs).wait(timeout=10)
+                engine.copy_all(pairs).wait(timeout=60)
     finally:
         stop.set()
         thread.join()
     for _, target in pairs:
         target.resize(6000, refcheck=False)
-    engine.copy_all(pairs).wait(timeout=10)
+    engine.copy_all(pairs).wait(timeout=60)
     assert all((target == 7.0).all() for _, target in pairs)

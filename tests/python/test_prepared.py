@@ -139,12 +139,12 @@ def test_a_region_is_that_of_other_arrays_too(engine: ts.Engine) -> None:
 
     source, target = np.arange(20.0), np.zeros((4, 5))
     copy = engine.prepare(grid(source), target, region={"x": (1, 3), "y": (2, 5)})
-    copy.start().wait(timeout=10)
+    copy.start().wait(timeout=60)
     expected = np.zeros((4, 5))
     expected[1:3, 2:5] = source.reshape(4, 5)[1:3, 2:5]
     assert np.array_equal(target, expected)
     other = np.zeros((4, 5))
-    copy.start(source=grid(source + 1), target=other).wait(timeout=10)
+    copy.start(source=grid(source + 1), target=other).wait(timeout=60)
     assert np.array_equal(other, np.where(expected, expected + 1, 0))
     with pytest.raises(ts.InvalidArgument, match=r"outside|shape"):
         copy.start(target=np.zeros((3, 5)))
@@ -154,7 +154,7 @@ def test_a_region_is_that_of_other_arrays_too(engine: ts.Engine) -> None:
 def test_arrays_without_dimensions_or_elements(any_engine: ts.Engine, shape: Any) -> None:
     source, target = np.ones(shape), np.zeros(shape)
     copy = any_engine.prepare(source, target)
-    copy.start().wait(timeout=10)
+    copy.start().wait(timeout=60)
     assert np.array_equal(source, target)
 
 
@@ -250,7 +250,7 @@ def test_other_arrays_must_be_alike(gpus: ts.Engine) -> None:
         with pytest.raises(ts.InvalidArgument, match=message):
             copy.start(**arrays)
     assert not target.any()
-    copy.start().wait(timeout=10)
+    copy.start().wait(timeout=60)
     assert target.all()
     on_first = gpus.prepare(on_gpu(gpus, source), on_gpu(gpus, target))
     with pytest.raises(ts.InvalidArgument, match="device1 instead of device0"):
@@ -288,10 +288,10 @@ def test_bad_input_is_named(engine: ts.Engine) -> None:
 def test_pages_of_one_array_stay_apart_on_other_arrays(engine: ts.Engine) -> None:
     pool = np.arange(8.0)
     copy = engine.prepare_pages(pool, pool, [0, 1], [6, 7])
-    copy.start().wait(timeout=10)
+    copy.start().wait(timeout=60)
     assert pool.tolist() == [0, 1, 2, 3, 4, 5, 0, 1]
     other = np.arange(10.0, 18.0)
-    copy.start(source=other, target=other).wait(timeout=10)
+    copy.start(source=other, target=other).wait(timeout=60)
     assert other.tolist() == [10, 11, 12, 13, 14, 15, 10, 11]
     room = np.zeros(12)
     with pytest.raises(ts.InvalidArgument, match="overlap"):
@@ -305,7 +305,7 @@ def test_memory_that_is_pinned_no_more(gpus: ts.Engine) -> None:
         single = gpus.prepare(pages, device)
         several = gpus.prepare_all([(pages[:100], device[:100]), (pages[200:], device[200:])])
         for copy in (single, several):
-            copy.start().wait(timeout=10)
+            copy.start().wait(timeout=60)
     for copy in (single, several):
         with pytest.raises(ts.InvalidArgument, match="pinned when the copy was prepared"):
             copy.start()
@@ -400,7 +400,7 @@ def test_it_keeps_its_arrays(engine: ts.Engine) -> None:
     del source
     gc.collect()
     assert alive() is not None
-    copy.start().wait(timeout=10)
+    copy.start().wait(timeout=60)
     assert target.all()
     del copy
     gc.collect()
@@ -412,7 +412,7 @@ def test_events_outlive_it(gpus: ts.Engine) -> None:
     source, target = on_gpu(gpus, values), on_gpu(gpus, np.zeros_like(values))
     event = gpus.prepare(source.transpose(), target).start()
     gc.collect()
-    event.wait(timeout=10)
+    event.wait(timeout=60)
     assert np.array_equal(content(gpus, target), values.T)
 
 
@@ -457,7 +457,7 @@ def test_a_fork_starts_nothing(gpus: ts.Engine, place: str) -> None:
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    copy.start().wait(timeout=10)
+    copy.start().wait(timeout=60)
     assert content(gpus, target).all()
 
 
@@ -467,7 +467,7 @@ def test_streams(gpus: ts.Engine) -> None:
     copy = gpus.prepare(source, target)
     for stream in (0, 1, 2):
         put(gpus, values + stream, source)
-        copy.start(stream=stream).wait(timeout=10)
+        copy.start(stream=stream).wait(timeout=60)
         assert np.array_equal(content(gpus, target), values + stream)
     with pytest.raises(ts.InvalidArgument, match="emulated GPUs have no streams"):
         copy.start(stream=7)

@@ -15,12 +15,9 @@ import pytest
 from exporters import Exporter
 
 import tranship as ts
-from support import eventually, run_script
+from support import PATIENCE, SOON_S, eventually, run_script
 
 Start = Callable[..., Exporter]
-LOST_S = 5.0
-"""Seconds within which the death of a peer is noticed."""
-
 LARGE_BYTES = 1 << 27
 
 
@@ -85,9 +82,9 @@ def test_an_instance_in_blocks_of_another_process(exporter: Start, client: ts.En
     values = np.zeros((5, 3), [("a", "u1"), ("b", "u2")])
     values["a"] = np.arange(15).reshape(5, 3)
     values["b"] = 1000 + np.arange(15).reshape(5, 3)
-    client.copy(values, grid).wait(timeout=10)
+    client.copy(values, grid).wait(timeout=PATIENCE)
     back = np.zeros((2, 3), values.dtype)
-    client.copy(grid[1:3], back).wait(timeout=10)
+    client.copy(grid[1:3], back).wait(timeout=PATIENCE)
     assert np.array_equal(back, values[1:3])
     assert other.ask("sum grid") == str(sum(values.tobytes()))
 
@@ -96,7 +93,7 @@ def test_many_small_copies_to_another_process(exporter: Start, client: ts.Engine
     peer = client.connect(exporter("--bytes", "800").contact)
     target = np.zeros(8, np.uint8)
     for k in range(0, 800, 8):
-        client.copy(peer["plain"][k : k + 8], target).wait(timeout=5)
+        client.copy(peer["plain"][k : k + 8], target).wait(timeout=PATIENCE)
         assert np.array_equal(target, pattern(800)[k : k + 8])
 
 
@@ -119,31 +116,26 @@ def test_a_withdrawn_array_is_not_touched_again(exporter: Start, client: ts.Engi
     before = other.ask("sum shared")
     assert other.ask("withdraw shared") == "done"
     with pytest.raises(ts.NotFound, match=r"exports.*shared.*no longer|look it up again"):
-        client.copy(np.zeros(1 << 16, np.uint8), array).wait(timeout=5)
+        client.copy(np.zeros(1 << 16, np.uint8), array).wait(timeout=PATIENCE)
     assert other.ask("sum shared") == before
 
 
 def test_a_withdrawal_waits_for_copies_into_mapped_memory(
     exporter: Start, queueing_profile: str
 ) -> None:
-    other = exporter("--bytes", str(LARGE_BYTES))
-    source = np.ones(LARGE_BYTES, np.uint8)
+    """What the copies have written when the withdrawal has ended stays as it is."""
+    other = exporter("--bytes", str(LARGE_BYTES), TRANSHIP_PEER_TIMEOUT_MS="60000")
+    sources = [np.broadcast_to(np.uint8(k), (LARGE_BYTES,)) for k in range(1, 9)]
     with ts.Engine(profile=queueing_profile, threads=2) as engine:
         shared = engine.connect(other.contact)["shared"]
-        engine.copy(source, shared).wait(timeout=20)
-        times = []
-        for _ in range(3):
-            begin = time.perf_counter()
-            engine.copy(source, shared).wait(timeout=20)
-            times.append(time.perf_counter() - begin)
-        one_s = min(times)
-        events = [engine.copy(source, shared) for _ in range(8)]
-        begin = time.perf_counter()
+        engine.copy(sources[0], shared).wait(timeout=PATIENCE)
+        events = [engine.copy(source, shared) for source in sources]
         assert other.ask("withdraw shared") == "done"
-        assert time.perf_counter() - begin > 3 * one_s
+        before = other.ask("sum shared")
         for event in events:
             with contextlib.suppress(ts.NotFound):  # The export may be withdrawn by now.
-                event.wait(timeout=20)
+                event.wait(timeout=PATIENCE)
+        assert other.ask("sum shared") == before
 
 
 def test_arrays_of_others_are_not_exported_again(exporter: Start, client: ts.Engine) -> None:
@@ -166,16 +158,16 @@ def test_a_closed_connection(exporter: Start, client: ts.Engine) -> None:
     array = peer["plain"]
     peer.close()
     with pytest.raises(ts.Error):
-        client.copy(array, np.zeros(1 << 16, np.uint8)).wait(timeout=5)
+        client.copy(array, np.zeros(1 << 16, np.uint8)).wait(timeout=PATIENCE)
 
 
 def test_a_peer_that_closes_cleanly(exporter: Start, client: ts.Engine) -> None:
     other = exporter()
     array = client.connect(other.contact)["plain"]
     assert other.ask("exit") == "closed"
-    other.process.wait(timeout=10)
+    other.process.wait(timeout=PATIENCE)
     with pytest.raises((ts.PeerLost, ts.Closed), match=f"process {other.process.pid}"):
-        client.copy(array, np.zeros(1 << 16, np.uint8)).wait(timeout=LOST_S)
+        client.copy(array, np.zeros(1 << 16, np.uint8)).wait(timeout=PATIENCE)
 
 
 def test_a_peer_killed_before_a_transfer(exporter: Start, client: ts.Engine) -> None:
@@ -186,10 +178,10 @@ def test_a_peer_killed_before_a_transfer(exporter: Start, client: ts.Engine) -> 
     begin = time.monotonic()
     for array in arrays:
         with pytest.raises(ts.PeerLost, match=f"process {other.process.pid}"):
-            client.copy(array, np.zeros(1 << 16, np.uint8)).wait(timeout=LOST_S)
+            client.copy(array, np.zeros(1 << 16, np.uint8)).wait(timeout=PATIENCE)
     with pytest.raises(ts.PeerLost):
         peer["plain"]
-    assert time.monotonic() - begin < LOST_S
+    assert time.monotonic() - begin < SOON_S
 
 
 @pytest.mark.parametrize("name", ["plain", "shared"])
@@ -202,33 +194,33 @@ def test_a_peer_killed_during_a_transfer(
     mine = np.ones(LARGE_BYTES, np.uint8)
     ends = (mine, array) if writes else (array, mine)
     event = client.copy(*ends)
-    for _ in range(20):  # The chain lasts until after the kill.
+    for _ in range(200):  # The chain lasts until after the kill.
         event = client.copy(*ends, after=event)
     time.sleep(0.02)
     other.process.kill()
     assert not event.done()
     begin = time.monotonic()
     with pytest.raises(ts.PeerLost, match=f"process {other.process.pid}"):
-        event.wait(timeout=10)
-    assert time.monotonic() - begin < LOST_S
+        event.wait(timeout=PATIENCE)
+    assert time.monotonic() - begin < SOON_S
     assert eventually(lambda: client._core.buffer_bytes_in_use == 0)
 
 
 def test_a_stopped_peer_that_is_killed(exporter: Start, client: ts.Engine, transport: str) -> None:
     """A stopped peer does not answer, so that transfers are under way when it is killed.
 
-    Copies that need no answer may have ended, but not the last one of eight.
+    Copies that need no answer may have ended, but not the last one of 200.
     """
     other = exporter("--bytes", str(LARGE_BYTES), TRANSHIP_TRANSPORT=transport)
     array = client.connect(other.contact)["plain"]
     other.stop()
     ones = np.ones(LARGE_BYTES, np.uint8)
-    events = [client.copy(array, ones) for _ in range(8)]
+    events = [client.copy(array, ones) for _ in range(200)]
     other.process.kill()
     begin = time.monotonic()
     with pytest.raises(ts.PeerLost):
-        events[-1].wait(timeout=10)
-    assert time.monotonic() - begin < LOST_S
+        events[-1].wait(timeout=PATIENCE)
+    assert time.monotonic() - begin < SOON_S
 
 
 def test_a_peer_killed_after_a_transfer(exporter: Start, client: ts.Engine) -> None:
@@ -236,16 +228,16 @@ def test_a_peer_killed_after_a_transfer(exporter: Start, client: ts.Engine) -> N
     array = client.connect(other.contact)["plain"]
     target = np.zeros(1 << 16, np.uint8)
     event = client.copy(array, target)
-    event.wait(timeout=10)
+    event.wait(timeout=PATIENCE)
     other.kill()
-    event.wait(timeout=1)
+    event.wait(timeout=0)
     assert np.array_equal(target, pattern(1 << 16))
     begin = time.monotonic()
     with pytest.raises(ts.PeerLost):
-        client.copy(array, target).wait(timeout=LOST_S)
-    assert time.monotonic() - begin < LOST_S
+        client.copy(array, target).wait(timeout=PATIENCE)
+    assert time.monotonic() - begin < SOON_S
     here = np.zeros(3)
-    client.copy(np.ones(3), here).wait(timeout=5)
+    client.copy(np.ones(3), here).wait(timeout=PATIENCE)
     assert here.all(), "the engine goes on after a peer's death"
 
 
@@ -270,11 +262,11 @@ def test_an_exporter_survives_its_clients(
         time.sleep(0.05)
     finally:
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE)
         assert process.stdout is not None
         process.stdout.close()
     target = np.zeros(1 << 24, np.uint8)
-    client.copy(client.connect(other.contact)["fixed"], target).wait(timeout=10)
+    client.copy(client.connect(other.contact)["fixed"], target).wait(timeout=PATIENCE)
     assert np.array_equal(target, pattern(1 << 24))
 
 
@@ -285,11 +277,11 @@ def test_contacts_that_lead_nowhere(exporter: Start, client: ts.Engine, tmp_path
     begin = time.monotonic()
     with pytest.raises(ts.PeerLost, match=f"{other.process.pid}.*gone|not.*any ?more|ended"):
         client.connect(other.contact)
-    assert time.monotonic() - begin < LOST_S
+    assert time.monotonic() - begin < SOON_S
     with pytest.raises(ts.NotFound, match="contact"):
         client.connect(tmp_path / "no-such-contact")
     with pytest.raises(ts.PeerLost):
-        client.connect("127.0.0.1:1", timeout=5)
+        client.connect("127.0.0.1:1", timeout=PATIENCE)
     (tmp_path / "garbage").write_bytes(bytes(range(256)))
     with pytest.raises(ts.Error, match="garbage"):
         client.connect(tmp_path / "garbage")
@@ -369,5 +361,5 @@ def test_an_engine_may_connect_to_itself(profile: str) -> None:
         engine.export("mine", values)
         target = np.zeros(10)
         peer = engine.connect(engine.contact)
-        engine.copy(peer["mine"], target).wait(timeout=5)
+        engine.copy(peer["mine"], target).wait(timeout=PATIENCE)
         assert np.array_equal(values, target)

@@ -46,7 +46,7 @@ def arrays(engine: tranship.Engine, devices: list[tuple[int, int]]) -> list[tupl
     pairs = []
     for k, (source, target) in enumerate(devices):
         a, b = (engine.empty((50, 40), "f4", memory=f"device{d}") for d in (source, target))
-        engine.copy(np.full((50, 40), k + 1, "f4"), a).wait(timeout=10)
+        engine.copy(np.full((50, 40), k + 1, "f4"), a).wait(timeout=60)
         pairs.append((a, b))
     return pairs
 
@@ -54,9 +54,9 @@ def arrays(engine: tranship.Engine, devices: list[tuple[int, int]]) -> list[tupl
 def check(engine: tranship.Engine, pairs: list[tuple[Any, Any]]) -> None:
     for k, (_, target) in enumerate(pairs):
         out = np.zeros((50, 40), "f4")
-        engine.copy(target, out).wait(timeout=10)
+        engine.copy(target, out).wait(timeout=60)
         assert (out == k + 1).all(), f"pair {k}"
-        engine.copy(np.zeros((50, 40), "f4"), target).wait(timeout=10)
+        engine.copy(np.zeros((50, 40), "f4"), target).wait(timeout=60)
 
 
 @pytest.mark.parametrize("devices", PAIRS.values(), ids=PAIRS.keys())
@@ -69,11 +69,11 @@ def test_arrays_that_name_streams_on_several_gpus(
         (Foreign(a, 1) if named == "all" else a, Foreign(b, 1) if named != "none" else b)
         for a, b in own
     ]
-    engine.copy_all(pairs).wait(timeout=10)
+    engine.copy_all(pairs).wait(timeout=60)
     check(engine, own)
     prepared = engine.prepare_all(pairs)
     for options in ({}, {"stream": 1}, {}):
-        prepared.start(**options).wait(timeout=10)
+        prepared.start(**options).wait(timeout=60)
         check(engine, own)
 
 
@@ -81,18 +81,18 @@ def test_a_prepared_copy_joins_streams_that_live_until_it_has_started(
     engine: tranship.Engine,
 ) -> None:
     own = arrays(engine, [(0, 1)])
-    engine.prepare(Foreign(own[0][0], 1), Foreign(own[0][1], 1)).start().wait(timeout=10)
+    engine.prepare(Foreign(own[0][0], 1), Foreign(own[0][1], 1)).start().wait(timeout=60)
     check(engine, own)
     own = arrays(engine, [(0, 0)])
     prepared = engine.prepare(Foreign(own[0][0], 1), Foreign(own[0][1], 2))
-    prepared.start().wait(timeout=10)
+    prepared.start().wait(timeout=60)
     check(engine, own)
 
 
 def test_the_plan_of_several_copies_is_that_of_the_first(engine: tranship.Engine) -> None:
     pairs = arrays(engine, [(0, 2), (1, 2), (1, 3), (3, 0)])
     event = engine.copy_all(pairs)
-    event.wait(timeout=10)
+    event.wait(timeout=60)
     assert event.plan.path == "node0/device0 > node0/device2"
     check(engine, pairs)
     assert "node0/device0 > node0/device2" in repr(engine.prepare_all(pairs))

@@ -67,7 +67,7 @@ def test_what_is_no_version(staging: ts.Staging, version: Any) -> None:
     either = [
         lambda: staging.get("x", version),
         lambda: staging.get("x", version, (0, 0), (3, 4), out),
-        lambda: staging.get_async("x", version).result(timeout=10),
+        lambda: staging.get_async("x", version).result(timeout=60),
         lambda: staging["x"][version, 0:1],
     ]
     if not isinstance(version, tuple):
@@ -320,17 +320,17 @@ def test_data_arrays_are_copied_by_the_names_of_their_dimensions(engine: ts.Engi
     xr = pytest.importorskip("xarray")
     source = xr.DataArray(FIELD, dims=("y", "x"), coords={"x": [10, 20, 30, 40]})
     target = np.zeros((3, 4))
-    engine.copy(source, target).wait(timeout=5)
+    engine.copy(source, target).wait(timeout=60)
     assert np.array_equal(target, FIELD)
     turned = xr.DataArray(np.zeros((4, 3)), dims=("x", "y"))
-    engine.copy(source, turned).wait(timeout=5)
+    engine.copy(source, turned).wait(timeout=60)
     assert np.array_equal(turned.values, FIELD.T)
     grid = ts.Instance(extents={"x": 4, "y": 3})
-    engine.copy(source, grid).wait(timeout=5)
+    engine.copy(source, grid).wait(timeout=60)
     assert np.array_equal(np.asarray(grid), FIELD.T)
     with pytest.raises(ts.InvalidArgument, match='dimension "y"'):
         engine.copy(source, xr.DataArray(np.zeros((3, 4)), dims=("z", "x")))
-    engine.copy(source, target, region={"x": (0, 2)}).wait(timeout=5)
+    engine.copy(source, target, region={"x": (0, 2)}).wait(timeout=60)
 
 
 def test_data_arrays_are_put(staging: ts.Staging) -> None:

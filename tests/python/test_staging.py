@@ -18,6 +18,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
+from support import SOON_S, eventually
 
 WRITER = """
 import sys, time
@@ -168,7 +169,7 @@ def test_the_death_of_a_writer_is_told_from_its_end(serve: Servers) -> None:
         begin = time.monotonic()
         with pytest.raises(ts.PeerLost, match="has died"):
             reader.get("energy", 2, timeout=PATIENCE)
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < SOON_S
         assert np.array_equal(reader.get("energy", 1), np.full((4, 8), 1.0))  # Version 1 stays.
 
 
@@ -189,7 +190,7 @@ def test_the_end_of_a_server_ends_what_waits(serve: Servers, number: signal.Sign
         begin = time.monotonic()
         with pytest.raises((ts.PeerLost, ts.Closed)):
             client.get("energy", 2, (0,), (4,), timeout=PATIENCE)
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < SOON_S
         with pytest.raises((ts.PeerLost, ts.Closed)):
             client.put("energy", 3, np.zeros(4))
         server.wait(PATIENCE)
@@ -251,7 +252,7 @@ def test_many_processes_and_threads_at_once(serve: Servers) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert not failures
 
 
@@ -418,8 +419,7 @@ def test_a_subscription_to_a_killed_writer_says_so(serve: Servers) -> None:
         subscription = reader.subscribe(
             "energy", lambda n, part: versions.append(n), lower=(0, 0), upper=(4, 8)
         )
-        while not versions:
-            time.sleep(0.01)
+        assert eventually(lambda: bool(versions))
         writer.kill()
         writer.wait(timeout=PATIENCE)
         with pytest.raises(ts.PeerLost):

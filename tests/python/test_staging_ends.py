@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
+from support import eventually
 
 WRITER = """
 import sys, time
@@ -39,10 +39,9 @@ def killed_writer(contact: Path, work: str) -> None:
 
 def ended(staging: ts.Staging, name: str) -> None:
     """Waits until no writer of the variable is connected."""
-    for _ in range(1000):
-        if all(one["producers"] == 0 for one in staging.ls() if one["name"] == name):
-            return
-        time.sleep(0.01)
+    assert eventually(
+        lambda: all(one["producers"] == 0 for one in staging.ls() if one["name"] == name)
+    )
 
 
 @pytest.mark.parametrize("servers", [1, 3])

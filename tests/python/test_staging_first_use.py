@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support import PATIENCE, eventually
 from tranship.errors import InvalidArgument
 from tranship.staging import Staging, StagingServer
 
@@ -25,10 +26,8 @@ def shared_bytes():
 
 def await_growth(before, wanted):
     """Waits until so many bytes more are mapped."""
-    end = time.monotonic() + 30
-    while shared_bytes() - before < wanted:
-        assert time.monotonic() < end, f"only {(shared_bytes() - before) >> 20} MiB were mapped"
-        time.sleep(0.01)
+    mapped = eventually(lambda: shared_bytes() - before >= wanted)
+    assert mapped, f"only {(shared_bytes() - before) >> 20} MiB were mapped"
 
 
 def minor_faults():
@@ -129,9 +128,9 @@ def test_a_server_that_cannot_preallocate_starts_unless_it_is_told_to(tmp_path):
             assert np.array_equal(staging.get("v", 0), np.arange(1000.0))
     finally:
         server.terminate()
-        server.communicate(timeout=30)
+        server.communicate(timeout=PATIENCE)
     refused = serve_within(kib, tmp_path, "--preallocate", f"{2 * kib}KiB")
-    _, message = refused.communicate(timeout=30)
+    _, message = refused.communicate(timeout=PATIENCE)
     assert refused.returncode == 1
     assert "no address space" in message
 

@@ -20,6 +20,7 @@ from gpu_support import content, fixed_gpu_profile, on_gpu
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
+from support import eventually
 
 MIB = 1 << 20
 REFUSED = 0
@@ -59,11 +60,14 @@ def direct(staging: ts.Staging, calls: str) -> int:
 
 def await_direct(staging: ts.Staging, calls: str, call: Callable[[], object]) -> None:
     """Repeats a call until three were direct."""
-    end = time.monotonic() + PATIENCE
-    while direct(staging, calls) < 3:
-        assert time.monotonic() < end, "calls take bounce buffers"
-        time.sleep(0.02)
+
+    def three_were() -> bool:
+        if direct(staging, calls) >= 3:
+            return True
         call()
+        return False
+
+    assert eventually(three_were), "calls take bounce buffers"
 
 
 def test_a_first_put_does_not_wait_for_pinning(serve: Servers) -> None:
@@ -209,9 +213,8 @@ def test_a_fork_leaves_pinning_to_its_parent(serve: Servers) -> None:
                 staging.close()
                 engine.close()
                 os._exit(0)
-            end = time.monotonic() + PATIENCE
-            while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
-                assert time.monotonic() < end, "the child hangs"
-                time.sleep(0.01)
-            assert ended[1] == 0
+            flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            ended = eventually(lambda: os.waitid(os.P_PID, child, flags) is not None)
+            assert ended, "the child hangs"
+            assert os.waitpid(child, 0)[1] == 0
             assert np.array_equal(staging.get("v", 0), values)

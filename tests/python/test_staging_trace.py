@@ -15,6 +15,7 @@ import pytest
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
+from support import eventually
 from tranship.cli import main
 from tranship.tracing import MergedTrace, merge_traces
 
@@ -25,8 +26,8 @@ import tranship as ts
 with ts.Staging(sys.argv[1], name="reader") as staging:
     out = np.empty((300, 200))
     print("ready", flush=True)
-    staging.get("energy", 1, (0, 0), (300, 200), out, timeout=20)
-    staging.get("few", 1, timeout=20)
+    staging.get("energy", 1, (0, 0), (300, 200), out, timeout=60)
+    staging.get("few", 1, timeout=60)
 """
 ROUNDED_US = 0.002
 """Rounding of times, in microseconds: traces have nanoseconds, as fractions."""
@@ -48,11 +49,17 @@ def start_reader(contact: Path) -> subprocess.Popen[str]:
     return reader
 
 
+def sleeps(pid: int) -> bool:
+    """Returns whether a process's main thread waits, instead of running or being about to run."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
+
+
 def run_workflow(serve: Servers, servers: int) -> None:
     """Runs a reader that waits for a version of two objects, and for a small one, of a writer."""
     contact = serve("--servers", str(servers))
     reader = start_reader(contact)
     with ts.Staging(contact, name="writer") as writer:
+        assert eventually(lambda: sleeps(reader.pid))
         time.sleep(1.0)
         writer.put("energy", 1, np.ones((150, 200)), (0, 0))
         writer.put("energy", 1, np.ones((150, 200)), (150, 0))

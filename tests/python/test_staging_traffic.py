@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from staging_servers import PATIENCE, Servers
+from staging_servers import Servers
 
 import tranship as ts
 from tranship.cli import main
+from tranship.cli.staging import looks_at
 
 PUT_PATH = "node0/host0 > node0/shared0"
 GET_PATH = "node0/shared0 > node0/host0"
@@ -123,37 +122,30 @@ def test_ls_shows_what_was_moved(serve: Servers, capsys: pytest.CaptureFixture[s
 
 
 def test_rates_are_those_since_the_last_look(serve: Servers) -> None:
+    pause_s = 0.1
+    with ts.Staging(serve()) as staging:
+        staging.put("steady", 0, np.ones(1000))
+        looks = looks_at(staging, pause_s, 3)
+        begin = time.monotonic()
+        next(looks)
+        for versions in (range(1, 6), range(0)):
+            for version in versions:
+                staging.put("steady", version, np.ones(1000))
+            (variable,) = next(looks)
+            grown, most_s = 8000 * len(versions), time.monotonic() - begin
+            assert grown / most_s <= variable["puts"]["bytes_per_second"] <= grown / pause_s
+            assert variable["gets"]["bytes_per_second"] == 0
+
+
+def test_ls_shows_rates_at_each_look(serve: Servers, capsys: pytest.CaptureFixture[str]) -> None:
     contact = str(serve())
-    words = ["ls", contact, "--watch", "0.5", "--looks", "2"]
-    end = threading.Event()
     with ts.Staging(contact) as staging:
         staging.put("steady", 0, np.ones(1000))
-
-        def put() -> None:
-            version = 1
-            while not end.wait(0.01):
-                staging.put("steady", version, np.ones(1000))
-                version += 1
-
-        thread = threading.Thread(target=put)
-        thread.start()
-        try:
-            looks = [
-                subprocess.run(
-                    [sys.executable, "-m", "tranship.cli", *words, *more],
-                    capture_output=True,
-                    text=True,
-                    timeout=PATIENCE,
-                    check=True,
-                ).stdout
-                for more in ((), ("--json",))
-            ]
-        finally:
-            end.set()
-            thread.join()
-    assert looks[0].count("put rate") == 2 and "kB/s" in looks[0]
-    for line in looks[1].splitlines():
-        (variable,) = json.loads(line)["variables"]
-        # A put of 8000 bytes starts 10 ms after the one before it ended, later on a busy machine.
-        assert 8_000 < variable["puts"]["bytes_per_second"] <= 1_600_000
-        assert variable["gets"]["bytes_per_second"] == 0
+        words = ["ls", contact, "--watch", "0.05", "--looks", "2"]
+        assert main(words) == 0
+        shown = capsys.readouterr().out
+        assert shown.count("put rate") == 2 and "B/s" in shown
+        assert main([*words, "--json"]) == 0
+        for line in capsys.readouterr().out.splitlines():
+            (variable,) = json.loads(line)["variables"]
+            assert all(variable[way]["bytes_per_second"] == 0 for way in ("puts", "gets"))

@@ -12,7 +12,7 @@ import pytest
 from exporters import Exporter
 
 import tranship as ts
-from support import run_script
+from support import PATIENCE, SOON_S, run_script
 
 Start = Callable[..., Exporter]
 COUNT = 1 << 20
@@ -33,9 +33,9 @@ def test_long_runs_are_carried_without_the_other_process(
         plain = engine.connect(other.contact)["plain"]
         other.stop()
         try:
-            engine.copy(np.full(COUNT, 3, np.uint8), plain).wait(timeout=10)
+            engine.copy(np.full(COUNT, 3, np.uint8), plain).wait(timeout=PATIENCE)
             back = np.zeros(COUNT // 2, np.uint8)
-            engine.copy(plain[: COUNT // 2], back).wait(timeout=10)
+            engine.copy(plain[: COUNT // 2], back).wait(timeout=PATIENCE)
         finally:
             other.go_on()
         assert np.all(back == 3)
@@ -46,7 +46,7 @@ def test_long_runs_are_carried_without_the_other_process(
 def test_one_side_alone_goes_on_without_it(exporter: Start, queueing_profile: str) -> None:
     other = exporter("--bytes", str(COUNT))
     with ts.Engine(profile=queueing_profile, threads=2, ucx="shared") as engine:
-        engine.copy(np.full(COUNT, 5, np.uint8), engine.connect(other.contact)["plain"]).wait(10)
+        engine.copy(np.full(COUNT, 5, np.uint8), engine.connect(other.contact)["plain"]).wait(60)
         assert other.ask("sum plain") == str(5 * COUNT)
 
 
@@ -56,12 +56,12 @@ def test_a_killed_peer_is_an_error_in_time(exporter: Start, queueing_profile: st
     with ts.Engine(profile=queueing_profile, threads=2, ucx="shared") as engine:
         plain = engine.connect(other.contact)["plain"]
         source = np.full(COUNT, 3, np.uint8)
-        engine.copy(source, plain).wait(timeout=10)
+        engine.copy(source, plain).wait(timeout=PATIENCE)
         other.kill()
         begin = time.perf_counter()
         with pytest.raises(ts.PeerLost):
-            engine.copy(source, plain).wait(timeout=10)
-        assert time.perf_counter() - begin < 2
+            engine.copy(source, plain).wait(timeout=PATIENCE)
+        assert time.perf_counter() - begin < SOON_S
 
 
 @needs_ucx
