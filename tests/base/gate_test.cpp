@@ -8,6 +8,7 @@
 
 #include "base/unless_interrupted.hpp"
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 using namespace tranship;
 
@@ -37,7 +38,7 @@ TEST(no_caller_is_inside_a_gate_that_was_closed_and_is_empty) {
       });
     }
     gate.close();
-    EXPECT(gate.wait_empty(std::chrono::seconds(10)));
+    EXPECT(gate.wait_empty(test::patience));
     freed = true;
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(wrong.load(), 0);
@@ -62,10 +63,8 @@ TEST(an_interrupted_wait_ends_soon_and_undoes_a_later_result) {
       },
       [] { return true; }, [undone](int value) { *undone = value; });
   EXPECT(!result.has_value());
-  EXPECT(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  EXPECT(std::chrono::steady_clock::now() - begin < test::soon);
   *released = true;
-  for (int k = 0; k < 5000 && *undone == 0; ++k) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  EXPECT(test::eventually([&] { return *undone != 0; }));
   EXPECT_EQ(undone->load(), 7);
 }

@@ -12,6 +12,7 @@
 #include "data/lowering.hpp"
 #include "data/mapping.hpp"
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 namespace tranship::test {
 namespace {
@@ -26,11 +27,11 @@ std::vector<std::byte> random_bytes(Random& random, std::int64_t count) {
   return bytes;
 }
 
-/// Submits requests with tags 0, 1, … and waits for all; returns false if one did not end in 20 s.
+/// Submits requests with tags 0, 1, … and waits for all; returns false if one did not end in time.
 bool carry(const Backend& backend, const std::vector<Request>& requests,
            std::map<std::uint64_t, Status>& ends) {
   Channel& channel = *backend.channel;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   std::array<Finished, 4> finished;
   const auto collect = [&] {
     const std::size_t count = channel.poll(finished);
@@ -213,11 +214,11 @@ void sleeps_no_longer_than_told(const Backend& backend) {
   using Clock = std::chrono::steady_clock;
   auto begin = Clock::now();
   backend.channel->idle(std::chrono::milliseconds(5));
-  expect(Clock::now() - begin < std::chrono::seconds(2), backend, "idle() overslept");
+  expect(Clock::now() - begin < soon, backend, "idle() overslept");
   begin = Clock::now();
   backend.channel->wake();
-  backend.channel->idle(std::chrono::seconds(10));
-  expect(Clock::now() - begin < std::chrono::seconds(5), backend, "wake() was lost");
+  backend.channel->idle(patience);
+  expect(Clock::now() - begin < soon, backend, "wake() was lost");
 }
 
 }  // namespace

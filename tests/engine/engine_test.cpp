@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 Status copied(Engine& engine, const Array& source, const Array& target) {
   auto event = engine.copy(source, target, {});
-  return event ? event->wait(10s) : Status(event.error());
+  return event ? event->wait(60s) : Status(event.error());
 }
 
 TEST(a_copy_between_host_arrays_ends_with_its_bytes) {
@@ -75,7 +75,7 @@ TEST(pages_land_where_the_lists_say) {
     auto event = engine->copy_pages(source.array, target.array, {from.data(), count},
                                     {to.data(), count}, {});
     REQUIRE(event.ok());
-    EXPECT(event->wait(10s).ok());
+    EXPECT(event->wait(60s).ok());
     EXPECT_EQ(event->plan()->bytes, static_cast<std::int64_t>(count) * 400);
     Matrix expected(pages, 100);
     for (std::size_t k = 0; k < count; ++k) {
@@ -120,9 +120,9 @@ TEST(copies_go_after_others_and_can_be_cancelled_before_they_begin) {
   auto unwanted = engine->copy(first.array, third.array, options);
   REQUIRE(after.ok() && unwanted.ok());
   unwanted->cancel();
-  const Status ended = unwanted->wait(10s);
+  const Status ended = unwanted->wait(60s);
   EXPECT(ended.ok() || ended.error().code == ErrorCode::cancelled);
-  EXPECT(after->wait(10s).ok());
+  EXPECT(after->wait(60s).ok());
   EXPECT(before->done());
   EXPECT(second.values == source.values);
 }

@@ -10,6 +10,7 @@
 
 #include "engine/matrices.hpp"
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 namespace tranship {
 namespace {
@@ -87,7 +88,7 @@ std::size_t hops(Engine& engine, const Array& source, const Array& target) {
 
 bool copied(Engine& engine, const Array& source, const Array& target) {
   auto event = engine.copy(source, target, {});
-  if (!event || !event->wait(20s)) return false;
+  if (!event || !event->wait(test::patience)) return false;
   return std::memcmp(source.place.address, target.place.address, rows * columns * 4) == 0;
 }
 
@@ -107,11 +108,7 @@ TEST(copies_go_through_bounce_buffers_until_their_parts_are_pinned) {
   EXPECT_EQ(hops(*engine, source, target), 2U);
   EXPECT(copied(*engine, source, target));
   touch(memory);
-  const auto end = std::chrono::steady_clock::now() + 20s;
-  while (hops(*engine, source, target) != 1 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(5ms);
-  }
-  EXPECT_EQ(hops(*engine, source, target), 1U);
+  EXPECT(test::eventually([&] { return hops(*engine, source, target) == 1; }));
   std::memset(source.place.address, 8, rows * columns * 4);
   EXPECT(copied(*engine, source, target));
   EXPECT_EQ(hops(*engine, target, source), 1U);

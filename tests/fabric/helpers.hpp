@@ -22,13 +22,13 @@
 #include "fabric/fabric.hpp"
 #include "fabric/ucx_support.hpp"
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 namespace tranship::test {
 
 using namespace fabric;
 
 using Transport = FabricOptions::Transport;
-constexpr std::chrono::seconds patience{10};
 
 /// Copies every nest element by element, as an oracle.
 inline void slow_copy(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
@@ -102,10 +102,17 @@ inline std::shared_ptr<RemoteArray> look_up(Fabric& fabric, PeerId peer, const s
   return *array;
 }
 
+/// The same, and withdrawing and closing wait for peers' copies on a busy machine too.
+inline FabricOptions patient_options_for(Transport transport) {
+  FabricOptions options = options_for(transport);
+  options.peer_timeout = patience;
+  return options;
+}
+
 /// An exporting and a requesting fabric in one process.
 struct Pair {
   explicit Pair(Transport transport, int sockets = 1)
-      : exporter(open_fabric(options_for(transport))),
+      : exporter(open_fabric(patient_options_for(transport))),
         requester(open_fabric(options_for(transport, sockets))),
         peer(connect_to(*requester, exporter->contact())),
         channel(*requester, {}) {}
@@ -206,10 +213,7 @@ class Child {
             static_cast<char*>(nullptr));
       _exit(127);
     }
-    const auto end = std::chrono::steady_clock::now() + patience;
-    while (access(contact_file.c_str(), F_OK) != 0 && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
+    (void)eventually([&] { return access(contact_file.c_str(), F_OK) == 0; });
   }
   ~Child() { kill_now(); }
 
@@ -283,7 +287,8 @@ inline void child_main() {
   if (arguments.size() < 4) return;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   signal(SIGTERM, [](int) { child_asked_to_end = 1; });
-  auto options = options_for(arguments[3] == "network" ? Transport::network : Transport::automatic);
+  auto options =
+      patient_options_for(arguments[3] == "network" ? Transport::network : Transport::automatic);
   if (arguments.size() > 4) write_for_ever(arguments[2], options);
   if (arguments[3] == "ucx") {
     auto opened = UcxCarrier::open(ucx_options());

@@ -12,8 +12,10 @@
 #include "channels/sim/sim_channel.hpp"
 #include "runtime/thread_driver.hpp"
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 using namespace tranship;
+using tranship::test::patience;
 
 namespace {
 
@@ -91,8 +93,6 @@ struct Machine {
   std::vector<std::byte> target;
   std::unique_ptr<ThreadDriver> driver;
 };
-
-constexpr std::chrono::seconds patience{10};
 
 }  // namespace
 

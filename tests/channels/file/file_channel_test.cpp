@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 namespace tranship {
 namespace {
@@ -704,8 +705,8 @@ TEST(file_idle_ends_when_a_request_does) {
   REQUIRE(
       channel.submit(request_of({&nest, 1}, {nullptr, file.get()}, {memory.data(), nullptr})).ok());
   std::array<Finished, 1> finished;
-  while (channel.poll(finished) == 0) channel.idle(std::chrono::seconds(20));
-  EXPECT(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  while (channel.poll(finished) == 0) channel.idle(test::patience);
+  EXPECT(std::chrono::steady_clock::now() - begin < test::soon);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "channels/gpu/gpu_channel.hpp"
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 namespace tranship {
 namespace {
@@ -132,7 +133,7 @@ TEST(a_flight_lets_go_of_owners_without_its_lock) {
       (void)raw->status();
       promise.set_value();
     });
-    answered = future.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
+    answered = future.wait_for(test::patience) == std::future_status::ready;
   });
   (*flight)->hold({std::move(owner)});
   // an emulated event counts as reached when it is asked for again

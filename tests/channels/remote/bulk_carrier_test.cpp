@@ -13,6 +13,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::int64_t array_bytes = 100'000;
+/// How long a withdrawal or a close waits for copies that do not end.
+constexpr std::chrono::milliseconds brief{300};
 
 /// The state that the fake carriers of a test share: the "card".
 struct Card {
@@ -110,21 +112,13 @@ class FakeCarrier final : public BulkCarrier {
   std::vector<std::byte> address_{16};
 };
 
-bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 /// An exporter and a requester with fake carriers on one card.
 struct Play {
-  explicit Play(Transport transport, const std::string& other_kind = "fake 1") {
+  explicit Play(Transport transport, std::chrono::milliseconds peer_timeout = patience,
+                const std::string& other_kind = "fake 1") {
     const bool local = transport != Transport::network;
     auto options = options_for(transport);
-    options.peer_timeout = 300ms;
+    options.peer_timeout = peer_timeout;
     options.carrier = std::make_shared<FakeCarrier>(card, local);
     options.on_requester_gone = [this](RequesterId, bool) {
       keys_when_gone = static_cast<int>(card->keys());
@@ -197,7 +191,7 @@ TEST(carriers_move_long_runs_and_no_others) {
 
 TEST(carriers_of_other_kinds_are_left_alone) {
   for (const auto transport : transports) {
-    Play play(transport, "fake 2");
+    Play play(transport, patience, "fake 2");
     EXPECT(play.array->carried() == nullptr);
     EXPECT_EQ(play.card->keys(), std::size_t{0});
     EXPECT(carry(*play.channel, play.write_all()).ok());
@@ -223,7 +217,7 @@ TEST(copies_of_a_carrier_can_be_cancelled) {
     Play play(transport);
     play.begin_held(5);
     play.channel->cancel(5);
-    const Status status = finish_one(*play.channel, 1s);
+    const Status status = finish_one(*play.channel);
     REQUIRE(!status);
     EXPECT(status.error().code == ErrorCode::cancelled);
     EXPECT(play.remote == std::vector<std::byte>(array_bytes));
@@ -241,12 +235,12 @@ TEST(cancelled_copies_in_flight_end_first) {
   EXPECT(!finish_one(*play.channel, 200ms).ok());
   EXPECT_EQ(play.card->waiting.load(), 1);
   play.card->held = false;
-  (void)finish_one(*play.channel, 5s);
+  (void)finish_one(*play.channel);
   EXPECT_EQ(play.card->waiting.load(), 0);
 }
 
 TEST(withdraw_waits_for_the_copies_of_carriers) {
-  Play play(Transport::automatic);
+  Play play(Transport::automatic, brief);
   play.card->stubborn = true;
   play.begin_held();
   const Status early = play.exporter->withdraw("array");
@@ -254,7 +248,7 @@ TEST(withdraw_waits_for_the_copies_of_carriers) {
   EXPECT(early.error().code == ErrorCode::timeout);
   EXPECT_EQ(play.card->keys(), std::size_t{1});
   play.card->held = false;
-  EXPECT(play.exporter->withdraw("array").ok());
+  EXPECT(eventually([&] { return play.exporter->withdraw("array").ok(); }));
   EXPECT_EQ(play.card->keys(), std::size_t{0});
   EXPECT(finish_one(*play.channel).ok());
   const Status late = carry(*play.channel, play.write_all());
@@ -279,7 +273,7 @@ TEST(withdraw_revokes_keys_over_a_network) {
 
 /// A requester that left in the middle of a copy is reported as gone only when the copy has ended.
 TEST(lost_requesters_are_fenced_while_their_carriers_copy) {
-  Play play(Transport::automatic);
+  Play play(Transport::automatic, brief);
   play.card->stubborn = true;
   play.begin_held();
   (void)play.requester->close();
@@ -290,7 +284,7 @@ TEST(lost_requesters_are_fenced_while_their_carriers_copy) {
 }
 
 TEST(lost_requesters_have_no_keys_when_they_are_gone) {
-  Play play(Transport::network);
+  Play play(Transport::network, brief);
   play.card->stubborn = true;
   play.begin_held();
   EXPECT_EQ(play.card->keys(), std::size_t{1});
@@ -307,7 +301,7 @@ TEST(closing_ends_the_copies_of_carriers) {
     Play play(transport);
     play.begin_held();
     EXPECT(play.requester->close().ok());
-    const Status status = finish_one(*play.channel, 1s);
+    const Status status = finish_one(*play.channel);
     REQUIRE(!status);
     EXPECT(status.error().code == ErrorCode::closed);
   }
@@ -329,7 +323,7 @@ TEST(an_export_of_the_same_name_has_a_key_of_its_own) {
 
 /// A withdrawal that timed out leaves a key behind, and a new export takes the old one's place.
 TEST(an_export_in_the_place_of_another_has_a_key_of_its_own) {
-  Play play(Transport::automatic);
+  Play play(Transport::automatic, brief);
   play.card->stubborn = true;
   play.begin_held();
   EXPECT(!play.exporter->withdraw("array").ok());

@@ -391,15 +391,6 @@ struct Vault : Attachment {
   std::vector<std::byte> data = pattern(100'000, 8);
 };
 
-bool eventually(const std::function<bool()>& condition) {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 struct Executor {
   ~Executor() {
     for (auto& thread : threads) thread.join();

@@ -160,7 +160,7 @@ TEST(ucx_peer_killed_before_a_transfer) {
   Status status = stage.channel->submit(stage.write_all());
   if (status) status = finish_one(*stage.channel);
   expect_lost(status, pid);
-  EXPECT(Clock::now() - begin < 2s);
+  EXPECT(Clock::now() - begin < soon);
 }
 
 TEST(ucx_peer_killed_during_transfers) {
@@ -179,7 +179,7 @@ TEST(ucx_peer_killed_during_transfers) {
       const Status status = finish_one(*stage.channel);
       if (!status) expect_lost(status, pid);
     }
-    EXPECT(Clock::now() - begin < 2s);
+    EXPECT(Clock::now() - begin < soon);
     Status after = stage.channel->submit(stage.write_all());
     if (after) after = finish_one(*stage.channel);
     expect_lost(after, pid);
@@ -195,7 +195,7 @@ TEST(ucx_closes_with_requests_outstanding) {
   }
   const auto begin = Clock::now();
   EXPECT(stage.fabric->close().ok());
-  EXPECT(Clock::now() - begin < 2s);
+  EXPECT(Clock::now() - begin < soon);
   for (int k = 0; k < 12; ++k) {
     const Status status = finish_one(*stage.channel);
     EXPECT(status.ok() || status.error().code == ErrorCode::closed);
@@ -222,7 +222,7 @@ TEST(ucx_exporter_closes_during_transfers) {
 TEST(ucx_withdraw_during_use) {
   const LoopNest large = run_of(300'000);
   for (int round = 0; round < 5; ++round) {
-    auto options = options_for(Transport::automatic);
+    auto options = patient_options_for(Transport::automatic);
     options.carrier = ucx_or_skip();
     auto exporter = open_fabric(options);
     options.carrier = ucx_or_skip();

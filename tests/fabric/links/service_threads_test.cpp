@@ -69,7 +69,7 @@ class Client {
   Client& operator=(const Client&) = delete;
   ~Client() { leave(); }
 
-  Result<std::uint64_t> ask(std::uint64_t question, std::chrono::milliseconds timeout = 20s) {
+  Result<std::uint64_t> ask(std::uint64_t question, std::chrono::milliseconds timeout = patience) {
     std::uint64_t reply = 0;
     const auto length =
         requester_->call(std::as_bytes(std::span(&question, 1)),
@@ -100,6 +100,7 @@ std::uint64_t plus_one(std::uint64_t value) { return value + 1; }
 TEST(few_threads_serve_many_requesters) {
   constexpr int links = 200;
   constexpr int callers = 4;
+  constexpr int turns = 5000;
   ServiceThreads threads({3, 20us});
   std::mutex mutex;
   std::set<std::thread::id> served_by;
@@ -117,26 +118,28 @@ TEST(few_threads_serve_many_requesters) {
     };
     all.push_back(std::make_unique<Client>(threads, options));
   }
+  std::atomic<int> late{0};
   const auto work = [&](int caller) {
     Random random(static_cast<std::uint64_t>(caller));
     std::vector<std::uint64_t> asked(links);
-    for (int turn = 0; turn < 5000; ++turn) {
+    for (int turn = 0; turn < turns; ++turn) {
       const auto k = static_cast<std::size_t>(random.below(links / callers) * callers + caller);
       for (std::int64_t told = random.below(3) * random.below(8); told > 0; --told) {
         all[k]->tell(++asked[k]);
       }
       ++asked[k];
+      const auto begin = std::chrono::steady_clock::now();
       const auto answer = all[k]->ask(asked[k]);
+      late += std::chrono::steady_clock::now() - begin > 200ms;
       REQUIRE(answer.ok());
       EXPECT_EQ(*answer, asked[k] + 1);
     }
   };
-  const auto begin = std::chrono::steady_clock::now();
   std::vector<std::thread> running;
   for (int caller = 0; caller < callers; ++caller) running.emplace_back(work, caller);
   for (std::thread& thread : running) thread.join();
-  // A lost ring of the doorbell costs a quarter of a second.
-  EXPECT(std::chrono::steady_clock::now() - begin < 30s);
+  // A lost ring of the doorbell costs a quarter of a second; so does a machine that stalls.
+  EXPECT(late.load() < callers * turns / 100);
   EXPECT(served_by.size() <= 3);
   all.clear();
   EXPECT_EQ(threads.taken(), 0);
@@ -148,7 +151,7 @@ TEST(a_long_answer_holds_up_no_other_requester) {
   const auto other_answered = answered.get_future().share();
   Client::Options slow;
   slow.answer = [&](std::uint64_t question) {
-    EXPECT(other_answered.wait_for(10s) == std::future_status::ready);
+    EXPECT(other_answered.wait_for(patience) == std::future_status::ready);
     return plus_one(question);
   };
   Client waits(threads, slow);
@@ -171,7 +174,7 @@ TEST(a_requester_whose_ring_is_lost_is_served_all_the_same) {
   });
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(unheard.ask(5).value(), std::uint64_t{6});
-  EXPECT(std::chrono::steady_clock::now() - begin < 5s);
+  EXPECT(std::chrono::steady_clock::now() - begin < soon);
   done.store(true);
   others.join();
 }
@@ -180,17 +183,20 @@ TEST(a_requester_that_asks_while_its_thread_turns_away_is_served) {
   ServiceThreads threads({1, 20us});
   Client link(threads, {plus_one});
   Random random(7);
-  int late = 0;
-  for (std::uint64_t k = 0; k < 30000; ++k) {
-    // A thread that has nothing to do stops watching after some 50 us.
-    const auto gap = std::chrono::microseconds(40 + random.below(25));
-    const auto begin = std::chrono::steady_clock::now();
-    while (std::chrono::steady_clock::now() - begin < gap) Bell::pause();
-    const auto asked = std::chrono::steady_clock::now();
-    EXPECT_EQ(link.ask(k).value(), k + 1);
-    late += std::chrono::steady_clock::now() - asked > 150ms;
-  }
-  EXPECT(late <= 1);  // one late answer is allowed: the machine may stall
+  const auto few_are_late = [&] {
+    int late = 0;
+    for (std::uint64_t k = 0; k < 30000; ++k) {
+      // A thread that has nothing to do stops watching after some 50 us.
+      const auto gap = std::chrono::microseconds(40 + random.below(25));
+      const auto begin = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - begin < gap) Bell::pause();
+      const auto asked = std::chrono::steady_clock::now();
+      EXPECT_EQ(link.ask(k).value(), k + 1);
+      late += std::chrono::steady_clock::now() - asked > 200ms;  // a lost ring costs 250 ms
+    }
+    return late <= 1;
+  };
+  EXPECT(succeeds_once(few_are_late));
 }
 
 TEST(who_asks_again_and_again_does_not_keep_the_thread_from_others) {
@@ -205,14 +211,18 @@ TEST(who_asks_again_and_again_does_not_keep_the_thread_from_others) {
       asked.fetch_add(1);
     }
   });
-  int late = 0;
-  for (std::uint64_t k = 0; k < 40; ++k) {
-    for (const int seen = asked.load(); asked.load() < seen + 20;) std::this_thread::sleep_for(1ms);
-    const auto begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(other.ask(k).value(), k + 1);
-    late += std::chrono::steady_clock::now() - begin > 100ms;
-  }
-  EXPECT(late <= 1);  // one late answer is allowed: the machine may stall
+  const auto few_are_late = [&] {
+    int late = 0;
+    for (std::uint64_t k = 0; k < 40; ++k) {
+      for (const int seen = asked.load(); asked.load() < seen + 20;)
+        std::this_thread::sleep_for(1ms);
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_EQ(other.ask(k).value(), k + 1);
+      late += std::chrono::steady_clock::now() - begin > 100ms;
+    }
+    return late <= 1;
+  };
+  EXPECT(succeeds_once(few_are_late));
   done.store(true);
   asking.join();
 }
@@ -234,7 +244,7 @@ TEST(a_requester_is_gone_when_its_last_answer_is_given) {
   auto leaving = std::async(std::launch::async, [&] { link.leave(); });
   EXPECT(leaving.wait_for(50ms) == std::future_status::timeout);
   let.set_value();
-  EXPECT(leaving.wait_for(10s) == std::future_status::ready);
+  EXPECT(leaving.wait_for(patience) == std::future_status::ready);
   EXPECT_EQ(threads.taken(), 0);
 }
 
@@ -327,7 +337,7 @@ TEST(a_command_that_ends_on_another_thread_is_carried_out_once) {
     transfer.remote.id = id;
     transfer.operation = Operation::write;
     REQUIRE(requester.submit(transfer, queue).ok());
-    const auto end = std::chrono::steady_clock::now() + 20s;
+    const auto end = std::chrono::steady_clock::now() + patience;
     while (queue->take(finished) == 0) {
       REQUIRE(std::chrono::steady_clock::now() < end);
       seat.ring();

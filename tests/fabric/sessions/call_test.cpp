@@ -37,11 +37,14 @@ std::span<const std::byte> bytes_of_text(const std::string& text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
-/// Answers with the question reversed; refuses "no", and takes 300 ms for "slow".
+/// Lets the answers to "slow" go.
+std::atomic<bool> slow_ends{false};
+
+/// Answers with the question reversed; refuses "no", and answers "slow" once `slow_ends` is set.
 Result<std::size_t> backwards(RequesterId, std::span<const std::byte> question,
                               std::span<std::byte> reply) {
   if (text_of(question) == "no") return Error{ErrorCode::not_found, "there is no such thing"};
-  if (text_of(question) == "slow") std::this_thread::sleep_for(300ms);
+  if (text_of(question) == "slow") (void)eventually([] { return slow_ends.load(); });
   std::reverse_copy(question.begin(), question.end(), reply.begin());
   return question.size();
 }
@@ -110,7 +113,9 @@ TEST(a_question_that_cannot_be_answered_is_an_error_and_nothing_else) {
     const auto no_room = ask(pattern(101, 1));
     REQUIRE(!no_room);
     EXPECT(no_room.error().code == ErrorCode::out_of_range);
+    slow_ends = false;
     const auto late = talkers.requester->ask(talkers.peer, bytes_of_text("slow"), reply, 20ms);
+    slow_ends = true;
     REQUIRE(!late);
     EXPECT(late.error().code == ErrorCode::timeout);
     const auto next = ask(bytes_of_text("abc"));
@@ -210,9 +215,7 @@ TEST(what_is_told_arrives_in_order_though_all_slots_are_taken) {
       std::lock_guard lock(asked.mutex);
       return std::count_if(asked.texts.begin(), asked.texts.end(), told) == count;
     };
-    const auto end = std::chrono::steady_clock::now() + patience;
-    while (!all_came() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
-    REQUIRE(all_came());  // no further question is sent
+    REQUIRE(eventually(all_came));  // no further question is sent
     std::lock_guard lock(asked.mutex);
     const auto first = std::find_if(asked.texts.begin(), asked.texts.end(), told);
     int number = 0;

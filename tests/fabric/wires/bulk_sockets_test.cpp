@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <future>
 #include <mutex>
@@ -82,13 +83,15 @@ struct Meeting {
     return options;
   }
 
-  /// Copies until so many sockets carry bytes.
+  /// Copies until each of so many sockets but the first carries bytes.
   void use_all(int sockets) {
-    const auto end = std::chrono::steady_clock::now() + patience;
-    while (relay->passed(sockets - 1) < array_bytes && std::chrono::steady_clock::now() < end) {
+    REQUIRE(eventually([&] {
       REQUIRE(copy(0).ok());
-    }
-    REQUIRE(relay->passed(sockets - 1) >= array_bytes);
+      for (int k = 1; k < sockets; ++k) {
+        if (relay->passed(k) < array_bytes) return false;
+      }
+      return true;
+    }));
   }
 
   Status ask(std::size_t bytes, std::chrono::milliseconds timeout) {
@@ -114,21 +117,22 @@ struct Meeting {
 TEST(bulk_goes_over_all_further_sockets_and_nothing_else_does) {
   for (const bool tls : {false, true}) {
     Meeting meeting({4, tls});
-    const auto end = std::chrono::steady_clock::now() + patience;
-    while (meeting.relay->connections() < 4 && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(1ms);
-    }
+    meeting.use_all(4);  // Some bulk goes over the first socket before the others are open.
+    std::array<std::int64_t, 4> before{};
+    for (int k = 0; k < 4; ++k) before[static_cast<std::size_t>(k)] = meeting.relay->passed(k);
     for (unsigned k = 0; k < 40; ++k)
       if (const Status s = meeting.copy(k); !s)
         record_failure(__FILE__, __LINE__, s.error().text());
     EXPECT_EQ(meeting.relay->connections(), 4);
-    // Some bulk goes over the first socket before the others are open.
+    const auto passed = [&](int k) {
+      return meeting.relay->passed(k) - before[static_cast<std::size_t>(k)];
+    };
     std::int64_t most = 0;
     for (int k = 1; k < 4; ++k) {
-      EXPECT(meeting.relay->passed(k) > 4 * array_bytes);
-      most = std::max(most, meeting.relay->passed(k));
+      EXPECT(passed(k) > 4 * array_bytes);
+      most = std::max(most, passed(k));
     }
-    EXPECT(meeting.relay->passed(0) < most / 2);
+    EXPECT(passed(0) < most / 2);
   }
 }
 
@@ -150,6 +154,7 @@ TEST(sockets_that_are_cut_or_change_bits_go_on_each_by_itself) {
         record_failure(__FILE__, __LINE__, status.error().text());
       }
     }
+    EXPECT(eventually([&] { return meeting.relay->connections() > 4 || !meeting.copy(0); }));
     EXPECT(meeting.relay->connections() > 4);
   }
 }
@@ -160,7 +165,7 @@ TEST(a_further_socket_that_does_not_come_back_ends_the_connection) {
     between.doomed = doomed;
     Meeting meeting({3, false, 500ms}, between);
     Status status;
-    const auto end = std::chrono::steady_clock::now() + 30s;
+    const auto end = std::chrono::steady_clock::now() + patience;
     for (unsigned k = 0; status && std::chrono::steady_clock::now() < end; ++k) {
       status = meeting.copy(k);
     }
@@ -241,33 +246,36 @@ TEST(a_further_socket_that_one_side_alone_has_is_not_missed) {
   Relay::Options between;
   between.unanswered = 1;
   between.answered_bytes = sizeof(ServerHello);
-  Meeting meeting({3, false, 200ms}, between);
-  const auto end = std::chrono::steady_clock::now() + 1s;
-  for (unsigned k = 0; std::chrono::steady_clock::now() < end; ++k) {
-    if (const Status s = meeting.copy(k); !s) {
-      record_failure(__FILE__, __LINE__, s.error().text());
-      return;
+  // On a busy machine 200 ms, and a second, may be too short for what both sides do.
+  EXPECT(succeeds_once([&] {
+    Meeting meeting({3, false, 200ms}, between);
+    const auto end = std::chrono::steady_clock::now() + 1s;
+    for (unsigned k = 0; std::chrono::steady_clock::now() < end; ++k) {
+      if (!meeting.copy(k)) return false;
     }
-  }
-  EXPECT_EQ(meeting.relay->connections(), 3);
-  EXPECT(meeting.relay->passed(2) > array_bytes);
+    return meeting.relay->connections() == 3 && meeting.relay->passed(2) > array_bytes;
+  }));
 }
 
 TEST(answers_come_before_the_goodbye) {
-  Meeting meeting({2});
-  meeting.use_all(2);
-  RemoteChannel channel(*meeting.requester, {});
-  const LoopNest few = run_of(256 * 1024);  // as many commands as there are slots
-  std::vector<std::byte> back(256 * 1024);
-  meeting.relay->hold(1);
-  REQUIRE(channel.submit(read_request({&few, 1}, *meeting.remote, back.data())).ok());
-  EXPECT(!finish_one(channel, 50ms));
-  auto closing = std::async(std::launch::async, [&] { return meeting.exporter->close(); });
-  EXPECT(!finish_one(channel, 5ms));
-  meeting.relay->hold(-1);
-  EXPECT(finish_one(channel).ok());
-  EXPECT(std::equal(back.begin(), back.end(), meeting.array.begin()));
-  EXPECT(closing.get().ok());
+  // A close waits 300 ms for the answers, which is too short on a busy machine at times.
+  EXPECT(succeeds_once([] {
+    Meeting meeting({2});
+    meeting.use_all(2);
+    RemoteChannel channel(*meeting.requester, {});
+    const LoopNest few = run_of(256 * 1024);  // as many commands as there are slots
+    std::vector<std::byte> back(256 * 1024);
+    meeting.relay->hold(1);
+    REQUIRE(channel.submit(read_request({&few, 1}, *meeting.remote, back.data())).ok());
+    EXPECT(!finish_one(channel, 50ms));
+    auto closing = std::async(std::launch::async, [&] { return meeting.exporter->close(); });
+    const bool early = finish_one(channel, 5ms).ok();
+    meeting.relay->hold(-1);
+    const bool came = !early && finish_one(channel).ok();
+    EXPECT(!came || std::equal(back.begin(), back.end(), meeting.array.begin()));
+    EXPECT(closing.get().ok());
+    return came;
+  }));
 }
 
 TEST(a_goodbye_comes_though_answers_do_not) {
@@ -293,12 +301,10 @@ TEST(further_sockets_take_one_place_of_strangers_at_a_time) {
   Relay relay({address});
   const auto requester = open_fabric(network_options({}, SocketWire::sockets_max));
   (void)connect_to(*requester, relay.address());
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (relay.connections() < SocketWire::sockets_max && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(1ms);
-  }
+  EXPECT(eventually([&] { return relay.connections() == SocketWire::sockets_max; }));
   EXPECT_EQ(relay.connections(), SocketWire::sockets_max);
   // The exporter gives a stranger five seconds to prove the key.
+  const bool ended = ends_within(strangers.front(), 50ms);
   const bool in_time = std::chrono::steady_clock::now() - begin < 4s;
-  EXPECT(!in_time || !ends_within(strangers.front(), 50ms));
+  EXPECT(!in_time || !ended);
 }

@@ -6,12 +6,12 @@
 #include <future>
 
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 namespace tranship::staging {
 namespace {
 
 constexpr std::int64_t memory_bytes = std::int64_t{8} << 20;
-constexpr std::chrono::seconds most{20};
 
 TEST(the_thread_ends_when_it_is_told_to) {
   SharedMemories memories;
@@ -24,7 +24,7 @@ TEST(the_thread_ends_when_it_is_told_to) {
     asked.set_value();
     return *memory;
   });
-  REQUIRE(asked.get_future().wait_for(most) == std::future_status::ready);
+  REQUIRE(asked.get_future().wait_for(test::patience) == std::future_status::ready);
   mapper.stop();
   EXPECT_EQ(memory->use_count(), 1);
 }
