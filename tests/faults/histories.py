@@ -29,7 +29,7 @@ CELLS = (64, 20_000, 200_000)
 """Cells of the boxes of the variables: inside a message, and copied."""
 VARIABLES = 3
 TIMEOUT = 4.0
-GRACE = 8.0
+GRACE = 20.0
 """What a call may last beyond its timeout on a machine that has other work, and while it is
 stopped itself."""
 STOPS = (0.05, 0.5, 2.5)

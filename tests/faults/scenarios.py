@@ -155,11 +155,11 @@ def export(world: World) -> None:
         world.say("exported")
 
 
-def read_both(engine: ts.Engine, contact: Path, what: str) -> None:
-    peer = engine.connect(contact, timeout=PATIENCE)
+def read_both(engine: ts.Engine, contact: Path, what: str, patience: float = PATIENCE) -> None:
+    peer = engine.connect(contact, timeout=patience)
     for name, number in (("plain", 1), ("shared", 2)):
         out = np.zeros(values(1).shape, "i8")
-        engine.copy(peer[name], out).wait(PATIENCE)
+        engine.copy(peer[name], out).wait(patience)
         check(out, values(number), f"{what}: {name}")
 
 
@@ -183,7 +183,7 @@ def witness(world: World) -> None:
     world.wait_for("requested")
     try:
         with ts.Engine(threads=2, profile=profile()) as engine:
-            read_both(engine, world.contact, "a witness")
+            read_both(engine, world.contact, "a witness", LONG)
     finally:
         world.say("witnessed")
 
@@ -288,7 +288,7 @@ def staging_witness(world: World) -> None:
             world.wait_for(f"ended-{number}")
         world.say("clients-ended")
         world.wait_for("disarmed")
-        with ts.Staging(world.contact, timeout=PATIENCE, threads=2, profile=profile()) as staging:
+        with ts.Staging(world.contact, timeout=LONG, threads=2, profile=profile()) as staging:
             for number in (1, 2):
                 acknowledged = world.folder / f"acknowledged-{number}"
                 words = acknowledged.read_text() if acknowledged.exists() else ""

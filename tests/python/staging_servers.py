@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
+import tranship as ts
 from support import PATIENCE
 
-__all__ = ["PATIENCE", "Servers"]
+__all__ = ["PATIENCE", "Servers", "times_out"]
+
+
+SILENT = re.compile("did not answer within|nothing that speaks tranship answered")
+"""What errors say of a server that stood still."""
+
+
+def times_out(call: Callable[[], object], why: str) -> None:
+    """Checks that a call with a short timeout ends by it, with a reason that the server gave.
+
+    A server that stands still for a second, as on a busy machine, gives none: the call is repeated.
+    """
+    for _ in range(20):
+        with pytest.raises(ts.Timeout) as raised:
+            call()
+        if SILENT.search(str(raised.value)) is None:
+            break
+    assert re.search(why, str(raised.value)), raised.value
 
 
 class Servers:

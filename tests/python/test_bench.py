@@ -51,7 +51,7 @@ def run_apart(name):
         f"sys.exit(benches.run({name!r}, size='small', machine='a machine', report=line))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=110, check=False
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, timeout=280, check=False
     )
     return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 

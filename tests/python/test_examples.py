@@ -17,7 +17,7 @@ import pytest
 import tranship as ts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE = 110.0
+PATIENCE = 280.0
 LINE = re.compile(r"step +(\d+) of (\d+) atoms: temperature (\S+) .* at (\S+): (\S+) times")
 
 

@@ -127,6 +127,6 @@ def test_a_history_of_real_processes(options: tuple[str, ...]) -> None:
         [sys.executable, str(FAULTS / "histories.py"), "--seconds", "8", *options],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=280,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -168,7 +168,7 @@ def test_decomposed_run_equals_the_undivided_run_bit_for_bit(blocks):
     halos = []
     for rank, engine in enumerate(engines):
         state = padded_state(blast, cut.lower(rank), cut.shape)
-        halos.append(HaloExchange(engine, state, state, cut, rank, timeout_s=1.0))
+        halos.append(HaloExchange(engine, state, state, cut, rank, timeout_s=60.0))
     for rank, halo in enumerate(halos):
         halo.connect({r: engine.exports for r, engine in enumerate(engines) if r != rank})
     solvers = []

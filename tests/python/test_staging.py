@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from staging_servers import PATIENCE, Servers
+from staging_servers import PATIENCE, Servers, times_out
 
 import tranship as ts
 from support import SOON_S, eventually
@@ -127,10 +127,11 @@ def test_a_get_waits_until_its_whole_box_is_there(serve: Servers) -> None:
             writer.put("late", 1, half + lower, (lower,))
         thread.join(PATIENCE)
         assert np.array_equal(got[0], np.arange(200_000.0))
-        with pytest.raises(ts.Timeout, match=r"version 1 of \"late\" lacks \(200000:200001\)"):
-            reader.get("late", 1, (0,), (200_001,), timeout=0.2)
-        with pytest.raises(ts.Timeout, match="nothing has been put"):
-            reader.get("never", 1, timeout=0.2)
+        times_out(
+            lambda: reader.get("late", 1, (0,), (200_001,), timeout=0.2),
+            r"version 1 of \"late\" lacks \(200000:200001\)",
+        )
+        times_out(lambda: reader.get("never", 1, timeout=0.2), "nothing has been put")
 
 
 def test_versions_are_followed_to_the_end(serve: Servers) -> None:
@@ -209,10 +210,8 @@ def test_a_full_server_lets_puts_wait(serve: Servers) -> None:
     with ts.Staging(contact) as writer, ts.Staging(contact) as other:
         writer.put("x", 1, block)
         writer.put("x", 2, block)
-        with pytest.raises(ts.Timeout, match="is full"):
-            writer.put("x", 3, block, timeout=0.2)
-        with pytest.raises(ts.Timeout, match="is full"):
-            writer.put("y", 1, np.ones(60_000), (0,), timeout=0.2)
+        times_out(lambda: writer.put("x", 3, block, timeout=0.2), "is full")
+        times_out(lambda: writer.put("y", 1, np.ones(60_000), (0,), timeout=0.2), "is full")
         threading.Timer(0.2, lambda: other.discard("x", 1)).start()
         writer.put("x", 3, 3 * block, timeout=PATIENCE)
         assert np.array_equal(other.get("x", 3), 3 * block)
@@ -432,7 +431,8 @@ def test_a_box_of_more_objects_than_a_message_names(staging: ts.Staging) -> None
     for k, row in enumerate(rows):
         staging.put("rows", 1, row[None], (k, 0))
     assert np.array_equal(staging.get("rows", 1), rows)
-    with pytest.raises(ts.Timeout, match=r"\(5000:5001, 0:16\)"):
-        staging.get("rows", 1, (0, 0), (5001, 16), timeout=0.1)
+    times_out(
+        lambda: staging.get("rows", 1, (0, 0), (5001, 16), timeout=0.1), r"\(5000:5001, 0:16\)"
+    )
     staging.discard("rows", 1)
     assert staging.ls()[0]["versions"] == []

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from staging_servers import PATIENCE, Servers
+from staging_servers import PATIENCE, Servers, times_out
 
 import tranship as ts
 from support import eventually
@@ -122,8 +122,7 @@ def test_a_deleted_variable_may_be_put_anew_as_something_else(serve: Servers, se
             first.discard("x", 0)
             second.delete("x")
             assert not first.ls()
-            with pytest.raises(ts.Timeout, match="nothing has been put"):
-                first.get("x", 1, timeout=0.1)
+            times_out(lambda: first.get("x", 1, timeout=0.1), "nothing has been put")
             # Both clients remember the deleted variable; the new one has another type and rank.
             line = np.arange(1000 + 5000 * round_, dtype="i4")
             for who in (first, second):

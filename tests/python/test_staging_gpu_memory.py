@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gpu_support import EMULATED, content, filled, two_gpus
-from staging_servers import PATIENCE, Servers
+from staging_servers import PATIENCE, Servers, times_out
 
 import tranship as ts
 
@@ -70,8 +70,7 @@ def test_small_objects_are_copied_too(serve: Start, client: ts.Engine) -> None:
                 staging.get("small", version, (version + 2,), (version + 5,)),
                 np.arange(2.0, 5.0) + version,
             )
-        with pytest.raises(ts.Timeout, match="lacks"):
-            staging.get("small", 3, (0,), (9,), timeout=0.3)
+        times_out(lambda: staging.get("small", 3, (0,), (9,), timeout=0.3), "lacks")
 
 
 def test_each_server_of_a_group_takes_a_gpu(serve: Start, client: ts.Engine) -> None:
@@ -91,8 +90,7 @@ def test_a_full_gpu_holds_writers_back(serve: Start, client: ts.Engine) -> None:
     with ts.Staging(contact, engine=client) as staging:
         staging.put("a", 1, values)
         staging.put("a", 2, values)
-        with pytest.raises(ts.Timeout, match="full"):
-            staging.put("a", 3, values, timeout=0.3)
+        times_out(lambda: staging.put("a", 3, values, timeout=0.3), "full")
         staging.discard("a", 1)
         staging.put("a", 3, values * 3)
         assert np.array_equal(staging.get("a", 3), values * 3)

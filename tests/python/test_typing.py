@@ -84,7 +84,7 @@ def check(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
         text=True,
         cwd=folder,
         env={**os.environ, **paths},
-        timeout=100,
+        timeout=280,
     )
 
 
