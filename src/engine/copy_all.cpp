@@ -182,6 +182,7 @@ Result<Event> start_joined(CopyRunner& runner, const std::shared_ptr<const Plan>
 
 Result<Event> copy_all(CopyRunner& runner, std::span<const CopyPair> pairs,
                        const CopyOptions& options) {
+  if (CopyRunner::must_be_queued(options)) return copy_each(runner, pairs, options);
   SpareCopy spare;
   const auto plan = join(runner, pairs, options, spare.copy());
   if (!plan) return plan.error();

@@ -95,16 +95,6 @@ std::shared_ptr<Transfer> one_request(std::string label, int channel, std::int64
   return transfer;
 }
 
-/// Whether one of the events belongs to a transfer, which a GPU's stream cannot wait for.
-bool waits_for_transfers(const std::vector<Event>& after) {
-  for (const Event& given : after) {
-    for (const Event& event : given.parts()) {
-      if (!event.flight() && !event.done()) return true;
-    }
-  }
-  return false;
-}
-
 /// The caller's stream, of its own GPU or of this one.
 GpuStream stream_of(const CopyOptions& options, int device) {
   return {options.stream_device >= 0 ? options.stream_device : device,
@@ -120,6 +110,16 @@ Result<std::shared_ptr<const Plan>> CopyRunner::plan(const Array& source, const 
   if (Status s = check_overlap(source, target, query->target); !s) return s.error();
   query->waiting_s = waiting_s(options.priority);
   return planner_.plan_of(*query);
+}
+
+bool CopyRunner::must_be_queued(const CopyOptions& options) {
+  if (options.stream) return false;
+  for (const Event& given : options.after) {
+    for (const Event& event : given.parts()) {
+      if (!event.flight() && !event.done()) return true;
+    }
+  }
+  return false;
 }
 
 bool CopyRunner::one_gpu_hop(const Plan& plan) const {
@@ -231,8 +231,7 @@ Result<Event> CopyRunner::carry(const std::shared_ptr<const Plan>& plan, const A
     if (!entered) return entered.error();
     pass = std::move(*entered);
   }
-  // In a stream of the caller's the copy must stand before this returns.
-  if (on_gpu && (options.stream || !waits_for_transfers(options.after))) {
+  if (on_gpu && !must_be_queued(options)) {
     return start_on_gpu(plan, source, target, options, std::move(*leases), cargo);
   }
   const bool bounced = plan->direct && plan->hops.size() > 1;

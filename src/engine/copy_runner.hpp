@@ -86,6 +86,9 @@ class CopyRunner {
   const Profile& profile() const { return profile_; }
   /// Whether a single hop of a GPU carries the copy.
   bool one_gpu_hop(const Plan& plan) const;
+  /// Whether the driver has to start the copy later: it follows a transfer, which no GPU's stream
+  /// can wait for. In a stream of the caller's it must stand before the call returns.
+  static bool must_be_queued(const CopyOptions& options);
 
   /// Returns the plan that copy() would run now.
   Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,

@@ -194,6 +194,7 @@ Result<Event> PreparedCopy::start_joined(const std::shared_ptr<const State>& sta
   for (const CopyPair& pair : part.pairs) {
     if (Status status = runner.check_pinned(pair); !status) return status.error();
   }
+  if (CopyRunner::must_be_queued(options)) return copy_each(runner, part.pairs, options);
   const auto& [source, target] = part.pairs[0];
   const Cargo cargo = part.cargo(source, target);
   if (state->of_peers) {

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_support import content, filled
 from memories import MEMORIES, PEERS, Places, some_pieces
 
 import tranship as ts
@@ -364,3 +365,26 @@ def test_a_copy_of_nothing_can_be_cancelled_by_itself(places: Places) -> None:
         nothing.wait(timeout=WAIT_S)
     first.wait(timeout=WAIT_S)
     assert slow.done
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_lists_on_a_gpu_do_not_hold_the_caller_up(places: Places, prepared: bool) -> None:
+    """They may follow a copy that no GPU's stream can wait for."""
+    engine = places.engine
+    values = np.random.default_rng(5).random((3, 40, 50))
+    arrays = [(filled(engine, one, "device0"), filled(engine, one, "device0")) for one in values]
+    ready = engine.prepare_all(arrays)
+    for _ in range(20):  # on a busy machine the first copy may end before the call does
+        for _, target in arrays:
+            engine.copy(np.zeros((40, 50)), target).wait(timeout=WAIT_S)
+        first = Slow().start(engine)
+        last = ready.start(after=first) if prepared else engine.copy_all(arrays, after=first)
+        at_once = not first.done()
+        last.wait(timeout=WAIT_S)
+        assert first.done()
+        for one, (_, target) in zip(values, arrays, strict=True):
+            assert np.array_equal(content(engine, target), one)
+        if at_once:
+            break
+    else:
+        pytest.fail("all calls waited for the copy that they were to follow")
