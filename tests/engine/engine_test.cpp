@@ -127,6 +127,29 @@ TEST(copies_go_after_others_and_can_be_cancelled_before_they_begin) {
   EXPECT(second.values == source.values);
 }
 
+TEST(a_copy_of_nothing_ends_after_what_it_follows_or_when_it_is_cancelled) {
+  const auto engine = open_engine();
+  const Matrix source = counted(4000, 1000);
+  Matrix target(4000, 1000);
+  const Matrix from(0, 5);
+  Matrix empty(0, 5);
+  CopyOptions options;
+  options.after = {engine->copy(source.array, target.array, {}).value()};
+  auto after = engine->copy(from.array, empty.array, options);
+  auto of_no_pairs = engine->copy_all({}, options);
+  auto unwanted = engine->copy(from.array, empty.array, options);
+  REQUIRE(after.ok() && of_no_pairs.ok() && unwanted.ok());
+  unwanted->cancel();
+  (void)unwanted->wait(60s);
+  EXPECT(of_no_pairs->wait(60s).ok());
+  EXPECT(options.after[0].done());
+  EXPECT(after->wait(60s).ok());
+  EXPECT(target.values == source.values);
+  options.after[0] = engine->copy(source.array, target.array, {}).value();
+  options.after[0].cancel();
+  if (!options.after[0].wait(60s)) EXPECT(!engine->copy(from.array, empty.array, options));
+}
+
 TEST(closing_ends_what_is_outstanding_and_later_calls) {
   auto engine = open_engine();
   const Matrix source = counted(4000, 1000);
