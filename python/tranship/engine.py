@@ -27,7 +27,7 @@ from .arguments import (
     shape_of,
 )
 from .arrays import DeviceArray, to_core
-from .arrays.device import device_number, empty_device
+from .arrays.allocation import new_array
 from .arrays.dtypes import dtype_fields
 from .closing import Closing, close_at_exit, refuse_pickling
 from .halo import Halo, Neighbours, plan_halo
@@ -653,17 +653,8 @@ class Engine(Closing):
         kind = element_type("dtype", dtype)
         extents = shape_of(shape, kind)
         dtype_fields(kind)  # refuses objects
-        if memory not in ("host", "pinned"):
-            check_text("memory", memory)
-            return empty_device(self._core, extents, kind, device_number(memory))
-        count = int(np.prod(extents, dtype=np.int64)) * kind.itemsize
-        held: _core.DeviceMemory | _core.SharedMemory
-        if memory == "pinned":
-            held = _core.allocate(self._core, "pinned", -1, max(count, 1))
-        else:
-            held = _core.allocate_shared(self._core, max(count, 1))
-        buffer = MemoryBuffer(held, max(count, 1))
-        return np.asarray(buffer)[:count].view(kind).reshape(extents)
+        check_text("memory", memory)
+        return new_array(self._core, extents, kind, memory)
 
     @property
     def contact(self) -> str:
@@ -776,25 +767,6 @@ class Engine(Closing):
         refuse_pickling(self, "make an engine in each process, and join them by Engine.connect()")
 
 
-class MemoryBuffer:
-    """Keeps shared or pinned memory alive for the NumPy array over it."""
-
-    def __init__(self, memory: _core.SharedMemory | _core.DeviceMemory, count: int) -> None:
-        self.memory = memory
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": (count,),
-            "typestr": "|u1",
-            "data": (memory.address, False),
-        }
-
-
 def is_buffer(array: Any) -> bool:
     """Whether the core reads the array's description by itself."""
     return isinstance(array, _core.Array) or type(array) is np.ndarray
-
-
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """Returns a plan as a dictionary, with the keys of ``tranship plan --json``."""
-    content: dict[str, Any] = json.loads(plan.to_json())
-    return content
