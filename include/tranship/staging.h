@@ -42,8 +42,9 @@ TRANSHIP_API int tranship_is_open(tranship_staging* staging);
  * and lower are used; and the number of processes that will put to it, 0 if that is not known. Any
  * process may define a variable, before or after the first put; a later domain may be larger.
  * Called before the first put, it lets the servers of a group share the boxes evenly. A variable
- * with a number of writers does not end before all of them have put and closed; puts outside the
- * domain are refused. */
+ * with a number of writers does not end before all of them have put and closed. Puts outside the
+ * domain are refused, but for those of processes that had put to the variable before it was
+ * defined; what was put before is not compared with the domain. */
 TRANSHIP_API tranship_code tranship_define(tranship_staging* staging, const char* variable,
                                            const char* type, const tranship_array* domain,
                                            int writers);

@@ -259,6 +259,10 @@ void GpuSide::wait_for_flights(std::chrono::steady_clock::time_point deadline) c
   for (const Entry& entry : entries_) entry.channel->close(deadline);
 }
 
+void GpuSide::release_ended() const {
+  for (const Entry& entry : entries_) (void)entry.channel->delete_ended();
+}
+
 BufferSource GpuSide::buffers(const Memory& memory) const {
   const auto gpus = gpus_;
   if (memory.kind == MemoryKind::pinned) {

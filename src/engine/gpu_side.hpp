@@ -56,6 +56,8 @@ class GpuSide {
 
   /// Waits until no copy that a caller's thread has started runs any more, or until `deadline`.
   void wait_for_flights(std::chrono::steady_clock::time_point deadline) const;
+  /// Releases what copies hold that have ended, such as arrays of other processes.
+  void release_ended() const;
 
   /// Returns how intermediate buffers in a memory are allocated; empty for memories that this
   /// object does not serve.

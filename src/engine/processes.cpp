@@ -123,8 +123,8 @@ class PeerLiveness : public Liveness {
 };
 
 /// A peer's array that is open on a GPU here. CUDA wants it closed before its owner frees it
-/// (cudaIpcCloseMemHandle), so that it counts as used as long as it is open, and a withdrawal
-/// closes it: at once, or with the last copy that holds it.
+/// (cudaIpcCloseMemHandle), so that it counts as used as long as it is open. A withdrawal and the
+/// end of the connection close it: at once, or with the last copy that holds it.
 class OpenOnGpu final : public PeerLiveness {
  public:
   OpenOnGpu(std::shared_ptr<fabric::RemoteArray> array, std::shared_ptr<void> use,
@@ -288,7 +288,9 @@ Result<Gate::Pass> Processes::enter() const {
 
 Status Processes::disconnect(fabric::PeerId peer) {
   const auto entered = enter();
-  return entered ? fabric_->disconnect(peer) : Status(entered.error());
+  if (!entered) return entered.error();
+  if (engine_.gpu_side_) engine_.gpu_side_->release_ended();
+  return fabric_->disconnect(peer);
 }
 
 std::string Processes::describe_peer(fabric::PeerId peer) const {
@@ -440,7 +442,7 @@ void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
   array.memory_kind = MemoryKind::device;
   array.device = array.opened_for = gpu;
   const auto open = std::make_shared<OpenOnGpu>(remote, std::move(use), std::move(*opened));
-  remote->when_withdrawn([weak = std::weak_ptr(open)] {
+  remote->when_over([weak = std::weak_ptr(open)] {
     if (const auto still = weak.lock()) still->close();
   });
   array.liveness = open;

@@ -218,3 +218,23 @@ def test_a_copy_between_two_other_processes() -> None:
         with pytest.raises(ts.Closed, match="closed its engine"):
             for _ in range(200):  # Copies succeed until the end of the peer is noticed.
                 between.copy(source, remote).wait(timeout=20)
+
+
+def test_a_closed_connection_lets_the_peers_array_go(transport: str) -> None:
+    """Though this process has opened it on a GPU, and nobody has waited for the last copy."""
+    with (
+        ts.Engine(emulated_gpus=EMULATED, contact=True, listen="127.0.0.1:0") as owner,
+        ts.Engine(emulated_gpus=EMULATED, transport=transport) as client,
+    ):
+        array = filled(owner, np.zeros(BYTES, "u1"), "device1")
+        source = filled(client, VALUES, "device0")
+        owner.export("array", array)
+        peer = client.connect(owner.contact)
+        remote = peer["array"]
+        client.copy(source, remote).wait(timeout=20)
+        assert np.array_equal(content(owner, array), VALUES)
+        client.copy(source, remote)
+        peer.close()
+        owner.withdraw("array")  # raises if a peer may still use it
+        with pytest.raises(ts.Error):
+            client.copy(source, remote).wait(timeout=20)

@@ -128,3 +128,16 @@ def test_objects_of_a_gpu_spill_and_come_back(serve: Start) -> None:
             out = filled(engine, np.zeros(64 * 1024), "device1")
             staging.get("energy", version, out=out, timeout=PATIENCE)
             assert np.array_equal(content(engine, out), np.arange(64 * 1024.0) + version * 1e6)
+
+
+@two_gpus
+def test_a_client_that_closes_has_ended_and_not_died(serve: Start, client: ts.Engine) -> None:
+    """Though it had opened the server's memory on its GPU."""
+    contact = serve("--memory-kind", "device0")
+    with ts.Staging(contact) as other:
+        with ts.Staging(contact, engine=client) as writer:
+            writer.put("energy", 1, np.ones(100))
+            writer.get("energy", 1)
+        assert list(other["energy"].versions(timeout=PATIENCE)) == [1]
+        with pytest.raises(ts.Closed, match="have ended"):
+            other.get("energy", 1, (0,), (200,), timeout=PATIENCE)

@@ -154,7 +154,8 @@ class Staging(Closing):
         With a known domain, a `get` without a box, and `versions()`, mean all of it. With a known
         number of writers, the variable does not end before all of them have put to it and closed;
         otherwise it has ended as soon as all that have put to it so far have closed. A definition
-        before the first put lets the servers of a group share the boxes evenly.
+        before the first put lets the servers of a group share the boxes evenly; one after it limits
+        the puts of those clients alone that have not put to the variable yet.
 
         Args:
             name: Variable name.
@@ -165,8 +166,8 @@ class Staging(Closing):
                 communicator that the client was opened with, or 0 if there is none.
 
         Raises:
-            InvalidArgument: It does not fit what was put or defined before. A `put` outside the
-                domain raises it, too.
+            InvalidArgument: Its type or number of dimensions is not that of what was put, or it
+                does not fit what was defined before. A `put` outside the domain raises it, too.
         """
         kind = element_type("dtype", dtype)
         check_element(kind)

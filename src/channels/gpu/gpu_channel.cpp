@@ -151,8 +151,7 @@ void GpuChannel::forget(GpuFlight& flight) {
   if (flight.work_.own) works_.push_back(std::move(flight.work_.own));
 }
 
-/// Deletes the unowned flights that have ended; returns whether none is left. Without the lock,
-/// since what a flight releases may take locks of its own.
+/// Without the lock, since what a flight releases may take locks of its own.
 bool GpuChannel::delete_ended() {
   std::vector<GpuFlight*> unowned;
   {

@@ -133,6 +133,10 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// reference to a flight that has not ended waits for it.
   void close(std::chrono::steady_clock::time_point deadline);
 
+  /// Releases what flights hold that have ended and that nobody refers to; returns whether no such
+  /// flight runs.
+  bool delete_ended();
+
  private:
   friend class GpuFlight;
   struct InFlight {
@@ -164,7 +168,6 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   static void retire(GpuFlight* flight);
   bool keep_unowned(GpuFlight* flight);
   void forget(GpuFlight& flight);
-  bool delete_ended();
   static void mark_ended(std::vector<GpuFlight*> flights);
 
   Options options_;

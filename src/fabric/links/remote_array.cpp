@@ -52,6 +52,7 @@ std::shared_ptr<RemoteArray> Link::add_array(const std::string& name, LookupRepl
   }
   auto array = std::make_shared<RemoteArray>(std::move(fields));
   if (withdrawn_.contains(array->remote().id)) array->set_withdrawn();
+  if (over_) array->end_use();
   arrays_.push_back(array);
   return array;
 }
@@ -71,21 +72,39 @@ void Link::withdraw(std::uint64_t export_id) {
   for (const auto& array : concerned) array->set_withdrawn();
 }
 
+void Link::fail(const Error& error) {
+  requester->fail(error);
+  std::vector<std::shared_ptr<RemoteArray>> arrays;
+  {
+    std::lock_guard lock(mutex_);
+    over_ = true;
+    for (const auto& weak : arrays_) {
+      if (auto array = weak.lock()) arrays.push_back(std::move(array));
+    }
+  }
+  for (const auto& array : arrays) array->end_use();
+}
+
 void RemoteArray::set_withdrawn() {
+  withdrawn_.store(true, std::memory_order_release);
+  end_use();
+}
+
+void RemoteArray::end_use() {
   std::function<void()> then;
   {
     std::lock_guard lock(mutex_);
-    withdrawn_.store(true, std::memory_order_release);
-    then = std::exchange(when_withdrawn_, nullptr);
+    over_ = true;
+    then = std::exchange(when_over_, nullptr);
   }
   if (then) then();
 }
 
-void RemoteArray::when_withdrawn(std::function<void()> then) {
+void RemoteArray::when_over(std::function<void()> then) {
   {
     std::lock_guard lock(mutex_);
-    if (!withdrawn()) {
-      when_withdrawn_ = std::move(then);
+    if (!over_) {
+      when_over_ = std::move(then);
       return;
     }
   }

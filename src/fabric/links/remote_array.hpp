@@ -51,6 +51,8 @@ struct Link : std::enable_shared_from_this<Link> {
                                          FileDescriptor memory);
   /// Marks the arrays of an export as withdrawn.
   void withdraw(std::uint64_t export_id);
+  /// Ends all requests with this error. What the arrays hold open ends with its last copy.
+  void fail(const Error& error);
 
  private:
   std::shared_ptr<SharedMemory> map_once(FileDescriptor descriptor, std::int64_t bytes);
@@ -59,11 +61,13 @@ struct Link : std::enable_shared_from_this<Link> {
   std::vector<std::weak_ptr<RemoteArray>> arrays_;
   std::vector<std::weak_ptr<SharedMemory>> memories_;  ///< the peer's, each mapped here once
   int lookups_ = 0;                                    ///< Lookups without an array in `arrays_`.
+  bool over_ = false;                                  ///< fail() was called
   /// Exports that were withdrawn during lookups, which may have found them.
   std::set<std::uint64_t> withdrawn_;
 };
 
-/// One array that a peer exports. Immutable except for the withdrawn flag. Threads: all.
+/// One array that a peer exports. Immutable except for whether it is withdrawn, or its use over.
+/// Threads: all.
 class RemoteArray : public Attachment {
  public:
   struct Fields {
@@ -100,9 +104,12 @@ class RemoteArray : public Attachment {
   /// Returns whether the peer has announced that it no longer exports the array.
   bool withdrawn() const { return withdrawn_.load(std::memory_order_acquire); }
   void set_withdrawn();
-  /// Calls `then` once, after the peer's announcement: at once if it has arrived; otherwise on a
-  /// thread of the fabric, without any lock. At most one function can be set.
-  void when_withdrawn(std::function<void()> then);
+  /// Calls what when_over() has set.
+  void end_use();
+  /// Calls `then` once, when the peer has announced that it no longer exports the array, or the
+  /// connection has ended: at once if that is so; otherwise on the thread that closes or serves the
+  /// connection, without any lock. At most one function can be set.
+  void when_over(std::function<void()> then);
 
   const RemoteExport& remote() const { return fields_.remote; }
   Link& link() const { return *fields_.link; }
@@ -111,8 +118,9 @@ class RemoteArray : public Attachment {
  private:
   Fields fields_;
   std::atomic<bool> withdrawn_{false};
-  std::mutex mutex_;  ///< guards the following members, and the change of the flag
-  std::function<void()> when_withdrawn_;
+  std::mutex mutex_;  ///< guards the following members
+  bool over_ = false;
+  std::function<void()> when_over_;
 };
 
 }  // namespace tranship::fabric

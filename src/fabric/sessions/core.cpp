@@ -302,7 +302,7 @@ void FabricCore::lose(Session& session, Error error) {
   if (phase_ != Phase::open) error = {ErrorCode::closed, "this engine was closed"};
   if (session.connecting) session.connecting->set_value(error);
   session.connecting.reset();
-  if (session.link) session.link->requester->fail(error);
+  if (session.link) session.link->fail(error);
   for (auto& [id, promise] : session.calls) promise->set_value(error);
   session.calls.clear();
   if (session.pidfd && epoll_) epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, session.pidfd.get(), nullptr);
@@ -373,7 +373,7 @@ void FabricCore::start_close() {
     phase_end_ = now() + options_.peer_timeout;
     const Error closed{ErrorCode::closed, "this engine was closed"};
     for (auto& [id, session] : sessions_) {
-      if (session->link) session->link->requester->fail(closed);
+      if (session->link) session->link->fail(closed);
     }
     ring();
   });

@@ -223,7 +223,7 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
 FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
   Departure departure{peer, link(peer), after_ns(options_.peer_timeout), {}};
   if (departure.link) {
-    departure.link->requester->fail(
+    departure.link->fail(
         {ErrorCode::closed, "the connection to " + departure.link->label + " was closed"});
     ring();
   }
