@@ -37,7 +37,7 @@ class Error(RuntimeError):
 
 
 class InvalidArgument(Error, ValueError):
-    """An argument cannot be used; no data was moved."""
+    """An argument cannot be used; no data was moved, but for earlier pairs of `Engine.copy_all`."""
 
     code = "invalid_argument"
 

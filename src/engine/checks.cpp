@@ -11,6 +11,7 @@
 #include "data/lowering.hpp"
 #include "data/overlap.hpp"
 #include "data/piece_survey.hpp"
+#include "fabric/links/remote_array.hpp"
 
 namespace tranship {
 namespace {
@@ -22,6 +23,18 @@ bool in_same_file(const Array& source, const Array& target) {
   const auto* from = dynamic_cast<const File*>(source.place.attachment);
   const auto* to = dynamic_cast<const File*>(target.place.attachment);
   return from == to || (from != nullptr && to != nullptr && from->same_as(*to));
+}
+
+/// Returns the bytes between two arrays of one other process, if they are the same export or their
+/// addresses there are known.
+std::optional<std::int64_t> distance_at_peer(const Array& source, const Array& target) {
+  const auto* from = dynamic_cast<const fabric::RemoteArray*>(source.place.attachment);
+  const auto* to = dynamic_cast<const fabric::RemoteArray*>(target.place.attachment);
+  if (from == nullptr || to == nullptr || from->peer() != to->peer()) return std::nullopt;
+  const std::int64_t apart = target.place.address - source.place.address;
+  if (from->remote().id == to->remote().id) return apart;
+  if (from->remote().address == 0 || to->remote().address == 0) return std::nullopt;
+  return apart + static_cast<std::int64_t>(to->remote().address - from->remote().address);
 }
 
 Status check_pages(const Array& array, std::span<const std::int64_t> pages, const char* side) {
@@ -200,7 +213,7 @@ std::optional<std::int64_t> distance_between(const Array& source, const Array& t
     return cpu_reaches(kind) || kind == MemoryKind::device;
   };
   const bool both_in_memory = addressed(source.memory_kind) && addressed(target.memory_kind);
-  if (!both_in_memory && !in_same_file(source, target)) return std::nullopt;
+  if (!both_in_memory && !in_same_file(source, target)) return distance_at_peer(source, target);
   return target.place.address - source.place.address;
 }
 
@@ -230,8 +243,7 @@ Status check_pages(const Array& source, const Array& target,
   if (Status s = check_pages(target, target_pages, "target"); !s) return s;
   if (is_written_twice(target_pages, target.view.extents[0])) return named_twice(target_pages);
   if (Status s = check_places(target); !s) return s;
-  const bool same = source.place.address == target.place.address &&
-                    source.place.attachment == target.place.attachment &&
+  const bool same = distance_between(source, target) == std::int64_t{0} &&
                     source.view.mapping->key() == target.view.mapping->key() &&
                     source.view.lower == target.view.lower;
   if (!same) return check_overlap(source, target, target.view);

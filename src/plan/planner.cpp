@@ -282,7 +282,7 @@ Plan make_plan(const Graph& graph, const Task& task, Costs& costs,
   plan.tile_bytes = first.tile_bytes;
   plan.bytes = query.source.bytes();
   plan.tiles = tile_count(plan.extents, plan.tile, task.rank);
-  plan.slots = ways[0].slots;
+  plan.slots = 0;  // lanes share the memories' budgets, so that each may have fewer than alone
   plan.seconds = choice.seconds;
   plan.bytes_per_second = choice.bytes_per_second;
   plan.binding = choice.binding;

@@ -269,13 +269,15 @@ class Run:
         ends = source.array, target.array
         end = min(source.values.nbytes, target.values.nbytes)
         with pytest.raises((ts.InvalidArgument, ts.OutOfRange)):
-            kind = int(self.random.integers(3))
+            kind = int(self.random.integers(4))
             if kind == 0:
                 self.engine.copy_pieces(*ends, [0, end // 2], [0, target.values.nbytes], [1, 1])
             elif kind == 1:
                 self.engine.copy_pieces(*ends, [0, 0], [0, end // 2], [end // 2 + 1, 1])
-            else:
+            elif kind == 2:
                 self.engine.copy(source.array[:1], target.array[:2])
+            else:
+                self.engine.copy(target.array[:-1], target.array[1:])
 
     def wait(self, held: Held) -> None:
         while held.events:

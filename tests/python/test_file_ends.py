@@ -410,3 +410,14 @@ def test_files_that_are_not_whole_are_refused(tmp_path: Path, case: str) -> None
     path.write_bytes(TRUNCATED[case](path.read_bytes()))
     with pytest.raises(ts.InvalidArgument, match=r"written to the end|not a readable"):
         ts.File(path)
+
+
+def test_a_npy_file_that_was_cut_is_not_changed_in_place(tmp_path: Path) -> None:
+    """It would be filled up with zeros, which nobody could tell from data afterwards."""
+    path = tmp_path / "cut.npy"
+    np.save(path, np.arange(1000.0))
+    cut = path.read_bytes()[:4000]
+    path.write_bytes(cut)
+    with pytest.raises(ts.OutOfRange, match="4000 bytes and the array needs 8128"):
+        ts.File(path, mode="r+")
+    assert path.read_bytes() == cut

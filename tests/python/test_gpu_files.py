@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_support import fixed_gpu_profile
+from gpu_support import EMULATED, fixed_gpu_profile
 
 import tranship as ts
 from tranship_bench.isometry import real_places
@@ -145,3 +145,18 @@ def test_stores_find_out_what_was_not_copied(
     assert store.holds(4)
     store.close()
     assert not (tmp_path / "s.bin").exists()
+
+
+@pytest.mark.parametrize("mebibytes", [1, 2, 4])
+def test_several_lanes_keep_to_small_buffers(tmp_path: Path, mebibytes: int) -> None:
+    """One field of many records, from a GPU to a file: lanes with two and three hops."""
+    kind = np.dtype([("a", "f8"), ("b", "f8"), ("c", "f8")])
+    shape = (72, 112, 40)
+    np.save(tmp_path / "records.npy", np.zeros(shape, kind))
+    values = np.zeros(shape, kind)
+    values["b"] = np.random.default_rng(6).random(shape)
+    with ts.Engine(emulated_gpus=EMULATED, threads=1, buffer_bytes=mebibytes << 20) as engine:
+        source = filled(engine, values)
+        with ts.File(tmp_path / "records.npy", mode="r+") as file:
+            engine.copy(source["b"], file["b"]).wait(timeout=60)
+    assert np.array_equal(np.load(tmp_path / "records.npy"), values)

@@ -363,3 +363,31 @@ def test_an_engine_may_connect_to_itself(profile: str) -> None:
         peer = engine.connect(engine.contact)
         engine.copy(peer["mine"], target).wait(timeout=PATIENCE)
         assert np.array_equal(values, target)
+
+
+@pytest.mark.parametrize("transport", ["automatic", "network"])
+def test_parts_of_a_peers_array_that_overlap_are_refused(transport: str, tmp_path: Path) -> None:
+    """Also found by two names or twice, where the peer's addresses are known, and in its files."""
+    values = np.arange(1000.0)
+    (tmp_path / "values.bin").write_bytes(values.tobytes())
+    with (
+        ts.Engine(contact=True, transport=transport) as owner,
+        ts.Engine(transport=transport) as engine,
+    ):
+        disk = ts.File(tmp_path / "values.bin", extents=1000, mode="r+")
+        exports = {"all": values, "part": values[100:], "file": disk}
+        for name, array in exports.items():
+            owner.export(name, array)
+        peer = engine.connect(owner.contact)
+        pairs = [(peer[name], peer[name]) for name in ("all", "file")]
+        pairs += [(peer["all"], peer["part"])] if transport == "automatic" else []
+        for source, target in pairs:
+            parts = source[200:500], target[300:600]
+            with pytest.raises(ts.InvalidArgument, match="overlap"):
+                engine.copy(*parts)
+            with pytest.raises(ts.InvalidArgument, match="overlap"):
+                engine.prepare(*parts)
+            with pytest.raises(ts.InvalidArgument, match="overlap"):
+                engine.copy_pieces(source, target, [2000], [2008], [1600])
+        engine.copy(peer["all"][:300], peer["all"][300:600]).wait(timeout=20)
+        assert np.array_equal(values[300:600], np.arange(300.0))

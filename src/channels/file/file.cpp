@@ -134,7 +134,9 @@ Status File::open_cached(const FileOptions& options) {
   }
   const std::int64_t size_bytes = size();
   if (size_bytes >= options.bytes_min) return {};
-  if (writable_) return reserve(options.bytes_min, !exists);
+  // The header of a .npy file says how long it is: a shorter one was cut.
+  const bool may_grow = writable_ && !(options.npy && options.mode == FileMode::update);
+  if (may_grow) return reserve(options.bytes_min, !exists);
   return Error{
       ErrorCode::out_of_range,
       "'" + path_ + "' has " + std::to_string(size_bytes) + " bytes and the array needs " +

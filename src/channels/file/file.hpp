@@ -23,7 +23,7 @@ enum class FileMode {
   read,        ///< the file must exist and hold `bytes_min` bytes
   write,       ///< created or extended to `bytes_min`; bytes already there are kept
   read_write,  ///< as write, and it must also be readable
-  update,      ///< as read_write, and it must exist
+  update,      ///< as read_write, and it must exist, a .npy file as long as its header says
   replace,     ///< a new file, which gets the path's name at flush() or close(); see NewFile
 };
 
@@ -60,7 +60,7 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   /// @error not_found if there is no such file (reading) or folder (writing)
   /// @error permission if the operating system forbids it or the file system is read-only
   /// @error invalid_argument if it is a directory, a pipe or a terminal
-  /// @error out_of_range if it is too short to be read
+  /// @error out_of_range if it is too short to be read, or a .npy file that was cut
   /// @error io if the disk is full or refuses; a file that was made for it is removed again
   static Result<std::shared_ptr<File>> open(const std::string& path, const FileOptions& options);
   ~File() override;
