@@ -276,8 +276,10 @@ class Run:
                 self.engine.copy_pieces(*ends, [0, 0], [0, end // 2], [end // 2 + 1, 1])
             elif kind == 2:
                 self.engine.copy(source.array[:1], target.array[:2])
-            else:
+            elif len(target.values) > 2:
                 self.engine.copy(target.array[:-1], target.array[1:])
+            else:
+                self.engine.copy_pieces(target.array, target.array, [0], [0], [1])
 
     def wait(self, held: Held) -> None:
         while held.events:
