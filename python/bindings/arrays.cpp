@@ -535,7 +535,7 @@ nb::object core_of(nb::handle object) {
 
 }  // namespace
 
-Array array_of(nb::handle object, bool writable, Hold held) {
+Array array_of(nb::handle object, bool writable, Hold held, Follows follows) {
   Array array;
   const NumpyArray* numpy = plain_numpy(object);
   if (numpy != nullptr && from_numpy(*numpy, object, array, held)) return array;
@@ -543,29 +543,35 @@ Array array_of(nb::handle object, bool writable, Hold held) {
   if (is_core_array(object)) return nb::cast<Array>(core_of(object));
   const bool plain = PyObject_CheckBuffer(object.ptr()) != 0 && !has_more_than_buffer(object);
   if (plain && from_buffer(object, array, held)) return array;
-  if (!plain && from_exchange_table(object, writable, held, array)) return array;
+  if (!plain && from_exchange_table(object, writable, held, follows, array)) return array;
   nb::object converted =
       nb::module_::import_("tranship.arrays").attr("to_core")(nb::borrow(object), writable);
-  return nb::cast<Array>(converted);
+  array = nb::cast<Array>(converted);
+  if (follows == Follows::nothing) array.stream.reset();
+  return array;
 }
 
 namespace {
 
-CopyPair pair_of(nb::handle pair, Hold held) {
+CopyPair pair_of(nb::handle pair, Hold held, Follows follows, std::vector<ObjectPair>* objects) {
   if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
     raise({ErrorCode::invalid_argument, "a copy of the list is not a pair",
            "give pairs (source, target)"});
   }
-  return {array_of(nb::object(pair[0]), false, held), array_of(nb::object(pair[1]), true, held)};
+  const nb::object source(pair[0]);
+  const nb::object target(pair[1]);
+  if (objects != nullptr) objects->emplace_back(source, target);
+  return {array_of(source, false, held, follows), array_of(target, true, held, follows)};
 }
 
 }  // namespace
 
-void add_pairs(const Pairs& given, Hold held, std::vector<CopyPair>& pairs) {
+void add_pairs(const Pairs& given, Hold held, Follows follows, std::vector<CopyPair>& pairs,
+               std::vector<ObjectPair>* objects) {
   if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
     pairs.reserve(nb::len(given));
   }
-  for (nb::handle one : given) pairs.push_back(pair_of(one, held));
+  for (nb::handle one : given) pairs.push_back(pair_of(one, held, follows, objects));
 }
 
 void bind_arrays(nb::module_& module) {

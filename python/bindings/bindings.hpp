@@ -18,9 +18,12 @@
 #include "base/error.hpp"
 #include "engine/array.hpp"
 #include "engine/engine.hpp"
+#include "engine/stream_order.hpp"
 #include "interpreter.hpp"
 
 namespace tranship::python {
+
+struct ExchangeTable;
 
 /// Raises the Python exception of the error's code (tranship.errors).
 [[noreturn]] void raise(const Error& error);
@@ -74,23 +77,37 @@ enum class Hold {
   memory,  ///< what the object refers to now, also if it takes other memory later
 };
 
+/// Whose work on GPUs a call follows: which streams its arrays name.
+enum class Follows {
+  current,  ///< the current streams of the libraries that made the arrays
+  given,    ///< the caller's stream, and only those that an array is not ready without
+  nothing,  ///< the caller sees to the order
+};
+
 /// Makes an array from a tensor whose type has DLPack's C exchange table, without a call of Python
 /// code that makes a capsule. Returns false, without a Python exception, if there is no table or
 /// if the tensor needs the checks of tranship.arrays.to_core, which names what is wrong with it.
 /// writable: Whether the array becomes a target.
-bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& array);
+bool from_exchange_table(nb::handle object, bool writable, Hold held, Follows follows,
+                         Array& array);
 
 /// Returns the array in a Python object: one of this module, one with the buffer protocol, or one
 /// that tranship.arrays.to_core converts (structured types, DLPack). The result keeps its memory: a
 /// NumPy array by a reference, since NumPy does not resize an array that has several; any other
 /// buffer by keeping it exported.
-Array array_of(nb::handle object, bool writable, Hold held = Hold::object);
+Array array_of(nb::handle object, bool writable, Hold held = Hold::object,
+               Follows follows = Follows::current);
 
 /// An iterable of tuples (source, target).
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
-/// Adds the two arrays of each tuple (source, target).
-void add_pairs(const Pairs& given, Hold held, std::vector<CopyPair>& pairs);
+/// The two arrays of a copy, as Python objects.
+using ObjectPair = std::pair<nb::object, nb::object>;
+
+/// Adds the two arrays of each tuple (source, target). objects: Gets the same as objects, unless it
+/// is null.
+void add_pairs(const Pairs& given, Hold held, Follows follows, std::vector<CopyPair>& pairs,
+               std::vector<ObjectPair>* objects = nullptr);
 
 /// Fields, as names, types, sizes in bytes and offsets in bytes.
 using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
@@ -109,32 +126,38 @@ Array placed(const Array& array, const std::string& where, int device,
 /// Returns the events that a put starts after. after: None, one event, or several.
 std::vector<Event> events_of(nb::handle after);
 
-/// Handles of the default streams (cudaStreamLegacy, cudaStreamPerThread), the same on each GPU.
-/// Those of other streams are larger.
-constexpr std::uintptr_t legacy_stream = 1;
-constexpr std::uintptr_t per_thread_stream = 2;
-
-/// A stream that a caller or an array names.
-struct CallerStream {
-  std::uintptr_t handle = 0;  ///< cudaStream_t
-  int device = -1;            ///< -1: unknown
-};
+/// Returns the stream that an array names, with its GPU; nothing if it names none.
+std::optional<CallerStream> stream_of(const Engine& engine, const Array& array);
 
 /// Returns the stream in a number or in an object of a GPU library; nothing for any other object.
 std::optional<CallerStream> stream_in(nb::handle object);
 
-/// The streams that a copy names.
-struct Streams {
-  std::optional<CallerStream> own;   ///< the stream that carries the copy where it can
-  std::vector<CallerStream> others;  ///< streams whose work the copy starts after
+/// What a caller says by `stream=`.
+struct StreamChoice {
+  Follows follows = Follows::current;
+  std::optional<CallerStream> own;  ///< the caller's stream
 };
 
-/// Returns one stream that runs after the work in the given streams and in those of the arrays;
-/// nothing if there are none. The source becomes the owner of a stream that is made for this.
-/// The caller does not hold the interpreter's lock.
-/// @error the driver's errors; invalid_argument for streams without a GPU
-Result<std::optional<CallerStream>> joined(const Engine& engine, const Streams& given,
-                                           Array& source, Array& target);
+/// @throws InvalidArgument for what is neither None, "none", nor a stream
+StreamChoice stream_choice(nb::handle stream);
+
+/// Where the current stream of an array's library is asked for, again and again.
+class StreamSource {
+ public:
+  /// Of an array that is made of the object. named: The stream that the array names, with its GPU.
+  StreamSource(nb::handle object, const CallerStream& named);
+  /// Returns the stream that is current now.
+  CallerStream now() const;
+  /// Whether it is always the stream that the array named at first.
+  bool fixed() const { return table_ == nullptr && !object_.is_valid(); }
+  /// Whether both always give the same stream.
+  bool operator==(const StreamSource& other) const;
+
+ private:
+  const ExchangeTable* table_ = nullptr;
+  nb::object object_;   ///< its library is asked; null: nobody is
+  CallerStream fixed_;  ///< the stream that it named at first
+};
 
 void prepare_arrays();
 void bind_arrays(nb::module_& module);

@@ -50,18 +50,54 @@ void own(CopyPair& ends, nb::handle source, nb::handle target);
 
 CopyOptions copy_options(int priority, const std::string& planner, std::int64_t buffer_bytes);
 
-/// The events and streams that a copy starts after.
-struct Before {
-  std::vector<Event> events;
-  Streams streams;
+/// Lets a copy, or a start of one, run behind a stream, if there is one.
+template <typename Options>
+void take_stream(const std::optional<CallerStream>& stream, Options& options) {
+  if (!stream) return;
+  options.stream = stream->handle;
+  options.stream_device = stream->device;
+}
 
+/// What a copy starts after, and what comes after it.
+class Before {
+ public:
+  /// @throws InvalidArgument for what is neither an event nor a stream
+  Before(const Engine& engine, nb::handle after, nb::handle stream);
+
+  Follows follows() const { return choice_.follows; }
+  const std::vector<Event>& events() const { return events_; }
+  /// Whether no stream is ordered with the copy.
+  bool no_streams() const { return order_.empty(); }
+  /// Orders the copy with the stream that an array names.
+  void add(const Array& array);
+  void add(const CopyPair& pair);
+  /// Orders the copy with a library's current stream.
+  void add_current(const CallerStream& stream) { StreamOrder::add(order_.around, stream); }
+
+  /// Gives a copy, or a start of one, what it starts after.
+  template <typename Options>
+  Result<OrderedStart> begin(Options& options) const {
+    options.interrupted = interrupted;
+    options.after = events_;
+    if (order_.empty()) return OrderedStart{};
+    auto start = engine_.begin_order(order_, device_);
+    if (!start) return start;
+    options.after.insert(options.after.end(), start->after.begin(), start->after.end());
+    take_stream(start->stream, options);
+    options.in_order = start->in_order;
+    return start;
+  }
+
+ private:
   /// Adds an event or a GPU library's stream. Returns false if `object` is neither.
-  bool add(nb::handle object);
-  /// Adds the streams that the arrays of a pair name.
-  void follow(const CopyPair& pair);
-};
+  bool add_one(nb::handle object);
 
-Before before_of(nb::handle after, nb::handle stream);
+  const Engine& engine_;
+  StreamChoice choice_;
+  std::vector<Event> events_;
+  StreamOrder order_;
+  int device_ = -1;  ///< of the first array that lies on a GPU
+};
 
 using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -71,24 +107,17 @@ BoundEvent start_unlocked(const std::shared_ptr<Engine>& engine, const Start& st
   return {unwrap(run([&]() -> Result<Event> { return start(); })), engine};
 }
 
-/// Lets a copy, or a start of one, run behind a stream, if there is one.
-template <typename Options>
-void take_stream(const std::optional<CallerStream>& stream, Options& options) {
-  if (!stream) return;
-  options.stream = stream->handle;
-  options.stream_device = stream->device;
-}
-
-/// Starts a copy after the streams that the arrays and the caller name.
-template <typename Copy>
-BoundEvent start_after(const std::shared_ptr<Engine>& engine, const Streams& streams,
-                       CopyPair& ends, CopyOptions& options, const Copy& copy) {
+/// Starts a copy in the order that the caller and the arrays ask for.
+template <typename Options, typename Start>
+BoundEvent start_in_order(const std::shared_ptr<Engine>& engine, const Before& before,
+                          Options& options, const Start& start) {
   return start_unlocked(engine, [&]() -> Result<Event> {
-    auto stream = joined(*engine, streams, ends.source, ends.target);
-    if (!stream) return stream.error();
-    take_stream(*stream, options);
-    options.interrupted = interrupted;
-    return copy();
+    const auto begun = before.begin(options);
+    if (!begun) return begun.error();
+    auto event = start();
+    if (!event) return event;
+    Status kept = engine->end_order(*begun, *event, interrupted);
+    return kept ? std::move(event) : Result<Event>(kept.error());
   });
 }
 
@@ -97,6 +126,8 @@ using TypedPairs =
     nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object, nb::object, nb::object>>;
 
 /// Returns arrays and types; None for a type stands for raw bytes.
-std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held);
+/// objects: Gets the arrays as objects, unless it is null.
+std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held, Follows follows,
+                                      std::vector<ObjectPair>* objects = nullptr);
 
 }  // namespace tranship::python

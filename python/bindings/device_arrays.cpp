@@ -165,7 +165,8 @@ bool read_tensor(const TypeTable& found, nb::handle object, bool writable, Hold 
 
 }  // namespace
 
-bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& array) {
+bool from_exchange_table(nb::handle object, bool writable, Hold held, Follows follows,
+                         Array& array) {
   const TypeTable found = table_of(Py_TYPE(object.ptr()));
   if (found.table == nullptr) return false;
   nb::dlpack::dltensor tensor{};
@@ -189,7 +190,7 @@ bool from_exchange_table(nb::handle object, bool writable, Hold held, Array& arr
   array.memory_kind = MemoryKind::device;
   array.device = tensor.device.device_id;
   array.name = "a GPU array";
-  if (!has_stream_of_its_own(tensor.dtype) || found.table->current_stream == nullptr) return true;
+  if (follows != Follows::current) return true;
   std::uintptr_t stream = 0;
   if (!current_stream(*found.table, array.device, stream)) return false;
   array.stream = stream;

@@ -11,6 +11,7 @@
 
 #include "bindings.hpp"
 #include "engine/gpu_side.hpp"
+#include "exchange_table.hpp"
 #include "gpu/cuda_build.hpp"
 #include "gpu/gpus.hpp"
 
@@ -144,36 +145,6 @@ nb::dict describe_build() {
   return row;
 }
 
-/// A stream of the engine that waits for several streams of the caller; it lives as long as the
-/// copy.
-struct JoinedStream {
-  JoinedStream(std::shared_ptr<Gpus> gpus_given, GpuStream made, std::shared_ptr<void> owner_given)
-      : gpus(std::move(gpus_given)), stream(made), owner(std::move(owner_given)) {}
-  JoinedStream(const JoinedStream&) = delete;
-  JoinedStream& operator=(const JoinedStream&) = delete;
-  ~JoinedStream() { gpus->release(stream); }
-
-  std::shared_ptr<Gpus> gpus;
-  GpuStream stream;
-  std::shared_ptr<void> owner;  ///< the array's previous owner
-};
-
-/// Makes later work of `follower` start after the work that is in `stream` now.
-Status follow(Gpus& gpus, const GpuStream& follower, const CallerStream& stream) {
-  const auto event = gpus.make_event(stream.device);
-  if (!event) return event.error();
-  Status status = gpus.record(*event, {stream.device, reinterpret_cast<void*>(stream.handle)});
-  if (status) status = gpus.wait(follower, *event);
-  gpus.release(*event);
-  return status;
-}
-
-/// Returns the GPU of an array in device memory, or -1.
-int device_of(const Gpus& gpus, const Array& array) {
-  if (array.memory_kind != MemoryKind::device || array.device >= 0) return array.device;
-  return array.place.address != nullptr ? gpus.where(array.place.address).device : -1;
-}
-
 std::optional<std::uintptr_t> integer(nb::handle object) {
   if (!PyLong_Check(object.ptr())) return {};
   const std::size_t value = PyLong_AsSize_t(object.ptr());
@@ -241,6 +212,13 @@ std::optional<CallerStream> stream_in_object(nb::handle object) {
   return CallerStream{*handle, device ? static_cast<int>(*device) : -1};
 }
 
+/// Returns the stream that an array's library says it works in now; nothing if it does not.
+std::optional<std::uintptr_t> library_stream(nb::handle array, int device) {
+  const nb::object stream = nb::module_::import_("tranship.arrays.conversion")
+                                .attr("library_stream")(nb::borrow(array), device);
+  return stream.is_none() ? std::nullopt : integer(stream);
+}
+
 }  // namespace
 
 std::optional<CallerStream> stream_in(nb::handle object) {
@@ -251,60 +229,86 @@ std::optional<CallerStream> stream_in(nb::handle object) {
   return stream;
 }
 
-Result<std::optional<CallerStream>> joined(const Engine& engine, const Streams& given,
-                                           Array& source, Array& target) {
-  using Stream = std::optional<CallerStream>;
-  if (!given.own && given.others.empty() && !source.stream && !target.stream) return Stream();
-  const std::shared_ptr<Gpus> gpus = engine.gpus();
-  if (gpus == nullptr) {
-    return Error({ErrorCode::invalid_argument,
-                  "a stream was given, and this engine has no GPU; `tranship topology` says why"});
+StreamChoice stream_choice(nb::handle stream) {
+  if (stream.is_none()) return {};
+  if (PyUnicode_Check(stream.ptr()) != 0 &&
+      PyUnicode_CompareWithASCIIString(stream.ptr(), "none") == 0) {
+    return {Follows::nothing, {}};
   }
-  const int source_device = device_of(*gpus, source);
-  const int target_device = device_of(*gpus, target);
-  // The copy runs on the source's GPU, if the source is on one and no other process's, and else on
-  // the target's.
-  const bool on_source = source_device >= 0 && !(is_opened(source) && target_device >= 0);
-  const int device = std::max(on_source ? source_device : target_device, 0);
-  std::vector<CallerStream> streams = given.others;
-  if (given.own) streams.insert(streams.begin(), *given.own);
-  if (source.stream) streams.push_back({*source.stream, source_device});
-  if (target.stream) streams.push_back({*target.stream, target_device});
-  for (CallerStream& stream : streams) {
-    if (stream.device < 0) stream.device = device;
-    if (stream.device >= static_cast<int>(gpus->list().size())) {
-      return Error({ErrorCode::invalid_argument,
-                    "a stream of GPU " + std::to_string(stream.device) +
-                        " was given, and this engine has " + std::to_string(gpus->list().size()),
-                    "see which with: tranship topology"});
-    }
-    if (gpus->emulated() && stream.handle > per_thread_stream) {
-      return Error({ErrorCode::invalid_argument,
-                    "emulated GPUs have no streams but the default ones", "give stream=1 or none"});
-    }
-  }
-  const CallerStream& first = streams[0];
-  const bool one = std::all_of(streams.begin(), streams.end(), [&](const CallerStream& stream) {
-    return stream.handle == first.handle && stream.device == first.device;
-  });
-  // The caller's own stream carries the copy where it can, so that its later work follows the copy.
-  if (first.device == device && (given.own || one)) {
-    const GpuStream own{device, reinterpret_cast<void*>(first.handle)};
-    for (std::size_t k = 1; !one && k < streams.size(); ++k) {
-      if (Status status = follow(*gpus, own, streams[k]); !status) return status.error();
-    }
-    // Each GPU has default streams of its own, and of a number's stream the GPU is not known.
-    const bool known = first.handle > per_thread_stream && (!given.own || given.own->device >= 0);
-    return Stream({first.handle, known ? device : -1});
-  }
-  const auto stream = gpus->make_stream(device, false);
-  if (!stream) return stream.error();
-  source.owner = std::make_shared<JoinedStream>(gpus, *stream, std::move(source.owner));
-  for (const CallerStream& before : streams) {
-    if (Status status = follow(*gpus, *stream, before); !status) return status.error();
-  }
-  return Stream({reinterpret_cast<std::uintptr_t>(stream->handle), device});
+  if (const auto named = stream_in(stream)) return {Follows::given, named};
+  raise({ErrorCode::invalid_argument,
+         std::string("stream=") + nb::repr(stream).c_str() + " is not a CUDA stream",
+         "give the number of a cudaStream_t, an object that holds one as cuda_stream (PyTorch) or "
+         "ptr (CuPy), or \"none\" to see to the order yourself"});
 }
+
+std::optional<CallerStream> stream_of(const Engine& engine, const Array& array) {
+  if (!array.stream) return {};
+  const std::shared_ptr<Gpus> gpus = engine.gpus();
+  const bool known = array.device >= 0 || gpus == nullptr || array.place.address == nullptr;
+  return CallerStream{*array.stream, known ? array.device : gpus->where(array.place.address).device};
+}
+
+StreamSource::StreamSource(nb::handle object, const CallerStream& named)
+    : table_(table_of(Py_TYPE(object.ptr())).table), fixed_(named) {
+  if (table_ == nullptr || table_->current_stream == nullptr) {
+    table_ = nullptr;
+    if (library_stream(object, fixed_.device)) object_ = nb::borrow(object);
+  }
+}
+
+CallerStream StreamSource::now() const {
+  CallerStream stream = fixed_;
+  if (table_ != nullptr) {
+    (void)current_stream(*table_, stream.device, stream.handle);
+  } else if (object_.is_valid()) {
+    stream.handle = library_stream(object_, stream.device).value_or(stream.handle);
+  }
+  return stream;
+}
+
+bool StreamSource::operator==(const StreamSource& other) const {
+  if (table_ != other.table_ || fixed_.device != other.fixed_.device) return false;
+  if (table_ != nullptr) return true;
+  if (object_.is_valid() != other.object_.is_valid()) return false;
+  if (object_.is_valid() && !object_.type().is(other.object_.type())) return false;
+  return fixed_.handle == other.fixed_.handle;
+}
+
+/// A stream of an emulated GPU, as of another library.
+class EmulatedStream {
+ public:
+  EmulatedStream(const Engine& engine, int device) : gpus_(engine.gpus()) {
+    streams_ = dynamic_cast<EmulatedStreams*>(gpus_.get());
+    if (streams_ == nullptr) {
+      raise({ErrorCode::unsupported, "the engine's GPUs are not emulated",
+             "open it with emulated_gpus=2"});
+    }
+    stream_ = unwrap(streams_->make_held_stream(device));
+  }
+  EmulatedStream(const EmulatedStream&) = delete;
+  EmulatedStream& operator=(const EmulatedStream&) = delete;
+  ~EmulatedStream() {
+    streams_->let_go(stream_);
+    gpus_->release(stream_);
+  }
+
+  std::uintptr_t handle() const { return reinterpret_cast<std::uintptr_t>(stream_.handle); }
+  void hold() { streams_->hold(stream_); }
+  void let_go() {
+    const Released released;
+    streams_->let_go(stream_);
+  }
+  void fill(std::uintptr_t address, std::int64_t bytes, int value) {
+    unwrap(streams_->fill(stream_, reinterpret_cast<std::byte*>(address), bytes,
+                          static_cast<std::byte>(value)));
+  }
+
+ private:
+  std::shared_ptr<Gpus> gpus_;
+  EmulatedStreams* streams_ = nullptr;
+  GpuStream stream_;
+};
 
 void bind_device_memory(nb::module_& module) {
   nb::class_<DeviceMemory>(module, "DeviceMemory")
@@ -323,7 +327,13 @@ void bind_device_memory(nb::module_& module) {
       .def(
           "__exit__", [](Pinned& self, nb::args) { self.release(); },
           nb::sig("def __exit__(self, *details: object) -> None"));
-  module.def("pin", &pin, nb::arg("engine"), nb::arg("array"));
+  nb::class_<EmulatedStream>(module, "EmulatedStream")
+      .def(nb::init<const Engine&, int>(), nb::arg("engine"), nb::arg("device"))
+      .def_prop_ro("handle", &EmulatedStream::handle)
+      .def("hold", &EmulatedStream::hold)
+      .def("let_go", &EmulatedStream::let_go)
+      .def("fill", &EmulatedStream::fill, nb::arg("address"), nb::arg("bytes"), nb::arg("value"));
+  module.def("pin", &pin, nb::arg("engine"), nb::arg("array").none());
   module.def("allocate", &allocate, nb::arg("engine"), nb::arg("where"), nb::arg("device"),
              nb::arg("bytes"));
   module.def("list_gpus", &list_gpus, nb::arg("engine"),

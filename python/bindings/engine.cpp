@@ -96,39 +96,36 @@ CopyOptions copy_options(int priority, const std::string& planner, std::int64_t 
   return options;
 }
 
-bool Before::add(nb::handle object) {
+bool Before::add_one(nb::handle object) {
   if (nb::isinstance<BoundEvent>(object)) {
-    events.push_back(nb::cast<const BoundEvent&>(object).event);
+    events_.push_back(nb::cast<const BoundEvent&>(object).event);
     return true;
   }
   if (PyLong_Check(object.ptr())) return false;
   const auto stream = stream_in(object);
-  if (stream) streams.others.push_back(*stream);
+  if (stream) StreamOrder::add(order_.before, *stream);
   return stream.has_value();
 }
 
-void Before::follow(const CopyPair& pair) {
-  for (const Array* array : {&pair.source, &pair.target}) {
-    if (array->stream) streams.others.push_back({*array->stream, array->device});
-  }
+void Before::add(const Array& array) {
+  if (device_ < 0 && array.memory_kind == MemoryKind::device) device_ = array.device;
+  const auto stream = stream_of(engine_, array);
+  if (!stream) return;
+  StreamOrder::add(choice_.own ? order_.before : order_.around, *stream);
 }
 
-Before before_of(nb::handle after, nb::handle stream) {
-  Before before;
-  if (!stream.is_none()) {
-    const auto named = stream_in(stream);
-    if (!named) {
-      raise({ErrorCode::invalid_argument,
-             std::string("stream=") + nb::repr(stream).c_str() + " is not a CUDA stream",
-             "give the number of a cudaStream_t, or an object that holds one as cuda_stream "
-             "(PyTorch) or ptr (CuPy)"});
-    }
-    before.streams.own = named;
-  }
-  if (after.is_none() || before.add(after)) return before;
+void Before::add(const CopyPair& pair) {
+  add(pair.target);  // its stream comes first
+  add(pair.source);
+}
+
+Before::Before(const Engine& engine, nb::handle after, nb::handle stream)
+    : engine_(engine), choice_(stream_choice(stream)) {
+  order_.own = choice_.own;
+  if (after.is_none() || add_one(after)) return;
   try {
     for (nb::handle one : after) {
-      if (!before.add(one)) throw nb::type_error("neither an event nor a stream");
+      if (!add_one(one)) throw nb::type_error("neither an event nor a stream");
     }
   } catch (const std::exception&) {
     raise(Error{ErrorCode::invalid_argument,
@@ -136,7 +133,6 @@ Before before_of(nb::handle after, nb::handle stream) {
                 "give an event that copy() returned, a stream object of a GPU library, or "
                 "several of them"});
   }
-  return before;
 }
 
 std::vector<Event> events_of(nb::handle after) {
@@ -162,14 +158,16 @@ namespace {
 
 /// Returns the two arrays of a copy, both restricted to the region; without owners where the caller
 /// holds NumPy arrays.
-CopyPair borrowed_ends_of(nb::handle source, nb::handle target, nb::handle region) {
-  CopyPair ends{array_of(source, false, Hold::nothing), array_of(target, true, Hold::nothing)};
+CopyPair borrowed_ends_of(nb::handle source, nb::handle target, nb::handle region,
+                          Follows follows) {
+  CopyPair ends{array_of(source, false, Hold::nothing, follows),
+                array_of(target, true, Hold::nothing, follows)};
   apply_region(ends, region_of(region));
   return ends;
 }
 
-CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region) {
-  CopyPair ends = borrowed_ends_of(source, target, region);
+CopyPair ends_of(nb::handle source, nb::handle target, nb::handle region, Follows follows) {
+  CopyPair ends = borrowed_ends_of(source, target, region, follows);
   own(ends, source, target);
   return ends;
 }
@@ -188,13 +186,11 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
   if (plain && tensors.add(source, target)) {
     if (auto event = tensors.start(keep(nb::make_tuple(source, target)))) return *event;
   }
-  CopyPair ends = borrowed_ends_of(source, target, region);
   CopyOptions options = copy_options(priority, planner, buffer_bytes);
-  Before before = before_of(after, stream);
-  options.after = std::move(before.events);
-  const bool streams = before.streams.own || !before.streams.others.empty() || ends.source.stream ||
-                       ends.target.stream;
-  if (!streams && ends.source.view.bytes() <= small_bytes) {
+  Before before(*engine, after, stream);
+  CopyPair ends = borrowed_ends_of(source, target, region, before.follows());
+  before.add(ends);
+  if (after.is_none() && before.no_streams() && ends.source.view.bytes() <= small_bytes) {
     if (auto event = engine->copy_now(ends.source, ends.target, options)) {
       if (usual) remember_copy(*engine, source, target, ends, event->plan());
       return {std::move(*event), engine};
@@ -202,7 +198,7 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
   }
   own(ends, source, target);
   const auto description = tensors.description_of({&ends, 1});
-  return start_after(engine, before.streams, ends, options, [&] {
+  return start_in_order(engine, before, options, [&] {
     return description.empty() ? engine->copy(ends.source, ends.target, options)
                                : engine->copy_described(description, {&ends, 1}, options);
   });
@@ -220,17 +216,16 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
     if (auto event = tensors.start_blocks(keep(held))) return *event;
     if (auto event = tensors.start(keep(held))) return *event;
   }
+  Before before(*engine, after, stream);
   LentVector<CopyPair> lent;
   std::vector<CopyPair>& pairs = *lent;
-  add_pairs(held.is_valid() ? nb::borrow<Pairs>(held) : given, Hold::object, pairs);
+  add_pairs(held.is_valid() ? nb::borrow<Pairs>(held) : given, Hold::object, before.follows(),
+            pairs);
   CopyOptions options;
   options.priority = priority;
-  Before before = before_of(after, stream);
-  options.after = std::move(before.events);
-  for (std::size_t k = 1; k < pairs.size(); ++k) before.follow(pairs[k]);
-  CopyPair none;
+  for (const CopyPair& pair : pairs) before.add(pair);
   const auto description = tensors.description_of(pairs);
-  return start_after(engine, before.streams, pairs.empty() ? none : pairs[0], options, [&] {
+  return start_in_order(engine, before, options, [&] {
     return description.empty() ? engine->copy_all(pairs, options)
                                : engine->copy_described(description, pairs, options);
   });
@@ -240,12 +235,12 @@ BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, 
                       nb::handle source_pages, nb::handle target_pages, int priority,
                       nb::handle after, nb::handle stream) {
   const IntegerLists pages({source_pages, target_pages}, "page_lists");
-  CopyPair ends = ends_of(source, target, nb::none());
+  Before before(*engine, after, stream);
+  const CopyPair ends = ends_of(source, target, nb::none(), before.follows());
+  before.add(ends);
   CopyOptions options;
   options.priority = priority;
-  Before before = before_of(after, stream);
-  options.after = std::move(before.events);
-  return start_after(engine, before.streams, ends, options, [&] {
+  return start_in_order(engine, before, options, [&] {
     return engine->copy_pages(ends.source, ends.target, pages[0], pages[1], options);
   });
 }
@@ -254,13 +249,13 @@ BoundEvent copy_pieces(const std::shared_ptr<Engine>& engine, nb::handle source,
                        nb::handle source_offsets, nb::handle target_offsets, nb::handle lengths,
                        int priority, nb::handle after, nb::handle stream) {
   const IntegerLists lists({source_offsets, target_offsets, lengths}, "piece_lists");
-  CopyPair ends = ends_of(source, target, nb::none());
+  Before before(*engine, after, stream);
+  const CopyPair ends = ends_of(source, target, nb::none(), before.follows());
+  before.add(ends);
   CopyOptions options;
   options.priority = priority;
-  Before before = before_of(after, stream);
-  options.after = std::move(before.events);
   const PieceLists pieces{lists[0], lists[1], lists[2]};
-  return start_after(engine, before.streams, ends, options, [&] {
+  return start_in_order(engine, before, options, [&] {
     return engine->copy_pieces(ends.source, ends.target, pieces, options);
   });
 }
@@ -268,7 +263,7 @@ BoundEvent copy_pieces(const std::shared_ptr<Engine>& engine, nb::handle source,
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                nb::handle region, int priority, const std::string& planner,
                std::int64_t buffer_bytes) {
-  const CopyPair ends = ends_of(source, target, region);
+  const CopyPair ends = ends_of(source, target, region, Follows::nothing);
   const CopyOptions options = copy_options(priority, planner, buffer_bytes);
   auto made = [&] {
     const Released released;

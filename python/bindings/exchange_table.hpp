@@ -53,13 +53,6 @@ TypeTable table_of(PyTypeObject* type);
 /// @throws what the library raises when it is asked
 bool needs_checks(nb::handle object, const nb::dlpack::dtype& type);
 
-/// Returns whether the CUDA array interface has the type: libraries hand over other types through
-/// DLPack alone, whose tensors name a stream.
-inline bool has_stream_of_its_own(const nb::dlpack::dtype& type) {
-  return static_cast<nb::dlpack::dtype_code>(type.code) == nb::dlpack::dtype_code::Bfloat ||
-         type.code > 6;
-}
-
 /// Stores the stream that the table's library works in on the GPU now (1: the default stream).
 /// Returns false, without a Python exception, if the library does not say.
 bool current_stream(const ExchangeTable& table, int device, std::uintptr_t& stream);

@@ -16,37 +16,37 @@ namespace {
 struct BoundPrepared {
   std::shared_ptr<Engine> engine;
   PreparedCopy copy;
-  Region region;
-  /// Streams that arrays after the first pair named; starts without a stream of their own follow
-  /// them and those of the first pair.
-  std::vector<CallerStream> streams;
-  std::optional<CallerStream> usual;  ///< the stream of all arrays, if they named one alone
-  int device = -1;                    ///< the GPU whose streams can carry it
-  bool small = false;                 ///< small_bytes at most
+  Region region{};
+  /// Streams that starts without a stream of their own are ordered with.
+  std::vector<StreamSource> sources{};
+  bool small = false;  ///< small_bytes at most
 };
 
-void note_streams(BoundPrepared& made, std::span<const CopyPair> pairs) {
-  std::vector<CallerStream> all;
-  for (const CopyPair& pair : pairs) {
-    for (const Array* array : {&pair.source, &pair.target}) {
-      if (made.device < 0 && array->memory_kind == MemoryKind::device) made.device = array->device;
-      if (!array->stream) continue;
-      all.push_back({*array->stream, array->device});
-      if (&pair != pairs.data()) made.streams.push_back(all.back());
+/// Notes where the streams that the arrays name are asked for at each start, and waits for the
+/// work in those that are named but once.
+void note_streams(BoundPrepared& made, const CopyPair& pair, const ObjectPair& objects) {
+  for (const auto& [array, object] :
+       {std::pair(&pair.target, &objects.second), {&pair.source, &objects.first}}) {
+    const auto named = stream_of(*made.engine, *array);
+    if (!named) continue;
+    StreamSource source(*object, *named);
+    auto& all = made.sources;
+    if (std::find(all.begin(), all.end(), source) != all.end()) continue;
+    if (source.fixed()) {
+      const StreamOrder order{{}, {}, {*named}};
+      unwrap(run([&] { return made.engine->wait_for_streams(order, named->device, interrupted); }));
     }
+    all.push_back(std::move(source));
   }
-  const bool one = std::all_of(all.begin(), all.end(), [&](const CallerStream& stream) {
-    return stream.handle == all[0].handle && stream.device == all[0].device;
-  });
-  if (one && !all.empty()) made.usual = all[0];
 }
 
 template <typename Prepare>
 BoundPrepared prepared(const std::shared_ptr<Engine>& engine, std::span<const CopyPair> pairs,
-                       Region region, const Prepare& prepare) {
-  BoundPrepared made{engine, unwrap(run([&] { return prepare(); })), std::move(region), {}, {}};
+                       std::span<const ObjectPair> objects, Region region,
+                       const Prepare& prepare) {
+  BoundPrepared made{engine, unwrap(run([&] { return prepare(); })), std::move(region)};
   made.small = made.copy.bytes() <= small_bytes;
-  note_streams(made, pairs);
+  for (std::size_t k = 0; k < pairs.size(); ++k) note_streams(made, pairs[k], objects[k]);
   return made;
 }
 
@@ -62,16 +62,18 @@ BoundPrepared prepare(const std::shared_ptr<Engine>& engine, nb::handle source, 
   Region ranges = region_of(region);
   const CopyPair ends = lasting_ends_of(source, target, ranges);
   const CopyOptions options = copy_options(priority, planner, buffer_bytes);
-  return prepared(engine, {&ends, 1}, std::move(ranges),
+  const ObjectPair objects(nb::borrow(source), nb::borrow(target));
+  return prepared(engine, {&ends, 1}, {&objects, 1}, std::move(ranges),
                   [&] { return engine->prepare(ends.source, ends.target, options); });
 }
 
 BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority) {
   std::vector<CopyPair> pairs;
-  add_pairs(given, Hold::memory, pairs);
+  std::vector<ObjectPair> objects;
+  add_pairs(given, Hold::memory, Follows::current, pairs, &objects);
   CopyOptions options;
   options.priority = priority;
-  return prepared(engine, pairs, {}, [&] { return engine->prepare_all(pairs, options); });
+  return prepared(engine, pairs, objects, {}, [&] { return engine->prepare_all(pairs, options); });
 }
 
 BoundPrepared prepare_pages(const std::shared_ptr<Engine>& engine, nb::handle source,
@@ -81,7 +83,8 @@ BoundPrepared prepare_pages(const std::shared_ptr<Engine>& engine, nb::handle so
   const CopyPair ends = lasting_ends_of(source, target, {});
   CopyOptions options;
   options.priority = priority;
-  return prepared(engine, {&ends, 1}, {}, [&] {
+  const ObjectPair objects(nb::borrow(source), nb::borrow(target));
+  return prepared(engine, {&ends, 1}, {&objects, 1}, {}, [&] {
     return engine->prepare_pages(ends.source, ends.target, pages[0], pages[1], options);
   });
 }
@@ -94,86 +97,59 @@ BoundPrepared prepare_pieces(const std::shared_ptr<Engine>& engine, nb::handle s
   CopyOptions options;
   options.priority = priority;
   const PieceLists pieces{lists[0], lists[1], lists[2]};
-  return prepared(engine, {&ends, 1}, {}, [&] {
+  const ObjectPair objects(nb::borrow(source), nb::borrow(target));
+  return prepared(engine, {&ends, 1}, {&objects, 1}, {}, [&] {
     return engine->prepare_pieces(ends.source, ends.target, pieces, options);
   });
 }
 
 BoundPrepared prepare_types(const std::shared_ptr<Engine>& engine, const TypedPairs& given,
                             int priority) {
-  const std::vector<TypedPair> typed = typed_pairs_of(given, Hold::memory);
+  std::vector<ObjectPair> objects;
+  const auto typed = typed_pairs_of(given, Hold::memory, Follows::current, &objects);
   std::vector<CopyPair> pairs;
   for (const TypedPair& pair : typed) pairs.push_back(pair.ends);
   CopyOptions options;
   options.priority = priority;
-  return prepared(engine, pairs, {}, [&] { return engine->prepare_types(typed, options); });
-}
-
-/// Returns the one stream behind and in which a start runs, if no other stream has to be joined.
-std::optional<CallerStream> only_stream(const BoundPrepared& self, const Streams& given) {
-  const auto stream = given.own ? given.own : self.usual;
-  const std::shared_ptr<Gpus> gpus = self.engine->gpus();
-  if (!stream || !given.others.empty() || !gpus || gpus->emulated()) return {};
-  const bool here = stream->device < 0 || stream->device == self.device;
-  return here ? stream : std::nullopt;
-}
-
-/// Joins the streams that the caller and the arrays name. A stream of the caller's takes the place
-/// of those that the arrays name.
-Status join_streams(const BoundPrepared& self, Streams streams, CopyPair& ends,
-                    StartOptions& options) {
-  if (streams.own) {
-    ends.source.stream = ends.target.stream = std::nullopt;
-  } else {
-    streams.others.insert(streams.others.end(), self.streams.begin(), self.streams.end());
-  }
-  auto stream = joined(*self.engine, streams, ends.source, ends.target);
-  if (!stream) return stream.error();
-  take_stream(*stream, options);
-  return {};
+  return prepared(engine, pairs, objects, {}, [&] { return engine->prepare_types(typed, options); });
 }
 
 BoundEvent start_between(const BoundPrepared& self, nb::handle source, nb::handle target,
-                         const Streams& streams, StartOptions& options) {
+                         Before& before, StartOptions& options) {
   const CopyPair* own_ends = self.copy.ends();
-  CopyPair ends = own_ends != nullptr ? *own_ends : CopyPair{};
-  CopyPair given{source.is_none() ? ends.source : array_of(source, false),
-                 target.is_none() ? ends.target : array_of(target, true)};
+  CopyPair given = own_ends != nullptr ? *own_ends : CopyPair{};
+  if (!source.is_none()) {
+    given.source = array_of(source, false, Hold::object, before.follows());
+    before.add(given.source);
+  }
+  if (!target.is_none()) {
+    given.target = array_of(target, true, Hold::object, before.follows());
+    before.add(given.target);
+  }
   apply_region(given, self.region);
-  return start_unlocked(self.engine, [&]() -> Result<Event> {
-    if (Status status = join_streams(self, streams, given, options); !status) {
-      return status.error();
-    }
-    return self.engine->start(self.copy, given, options);
-  });
+  return start_in_order(self.engine, before, options,
+                        [&] { return self.engine->start(self.copy, given, options); });
 }
 
 BoundEvent start(const BoundPrepared& self, nb::handle source, nb::handle target, nb::handle after,
                  nb::handle stream) {
   drop_kept();
-  Before before = before_of(after, stream);
-  StartOptions options;
-  options.after = std::move(before.events);
-  options.interrupted = interrupted;
-  if (!source.is_none() || !target.is_none()) {
-    return start_between(self, source, target, before.streams, options);
+  Before before(*self.engine, after, stream);
+  if (before.follows() == Follows::current) {
+    for (const StreamSource& one : self.sources) before.add_current(one.now());
   }
-  const bool any_stream =
-      before.streams.own || !before.streams.others.empty() || self.usual || !self.streams.empty();
-  if (self.small && !any_stream) {
+  StartOptions options;
+  if (!source.is_none() || !target.is_none()) {
+    return start_between(self, source, target, before, options);
+  }
+  if (self.small && before.no_streams()) {
+    options.after = before.events();
     if (auto event = self.engine->start_now(self.copy, options)) {
       return {std::move(*event), self.engine};
     }
   }
-  return start_unlocked(self.engine, [&]() -> Result<Event> {
-    take_stream(only_stream(self, before.streams), options);
-    CopyPair ends;  // owns a stream that is made for this start
-    if (!options.stream && self.copy.ends() != nullptr) {
-      ends = *self.copy.ends();
-      if (Status s = join_streams(self, before.streams, ends, options); !s) return s.error();
-    }
-    return self.engine->start(self.copy, options);
-  });
+  return start_in_order(self.engine, before, options,
+                        [&] { return self.engine->start(self.copy, options); });
 }
 
 std::string text(const BoundPrepared& self) {
@@ -206,9 +182,8 @@ void bind_prepared(nb::module_& module) {
                 has ended.
             target: The same; it must be writable and must not overlap the source.
             after: As for `Engine.copy`.
-            stream: As for `Engine.copy`, and in place of the streams that the arrays name. None:
-                the copy starts after the streams that the arrays named when it was prepared, which
-                must still exist; other arrays' streams are those that they name now.
+            stream: As for `Engine.copy`. None: the start is ordered with the streams in which the
+                arrays' libraries work now, in this thread.
 
         Returns:
             The event of the copy's end. It raises errors that occur after the start.

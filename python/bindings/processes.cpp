@@ -77,9 +77,13 @@ void bind_processes(nb::module_& module) {
       [](Engine& engine, const std::string& name, nb::handle array) {
         const auto links = processes(engine);
         const Array exported = array_of(array, false);
+        if (const auto stream = stream_of(engine, exported)) {  // peers read what is written by now
+          const StreamOrder order{{}, {}, {*stream}};
+          unwrap(run([&] { return engine.wait_for_streams(order, stream->device, interrupted); }));
+        }
         unwrap(released([&] { return links->export_array(name, exported); }));
       },
-      nb::arg("engine"), nb::arg("name"), nb::arg("array"));
+      nb::arg("engine"), nb::arg("name"), nb::arg("array").none());
   module.def("withdraw", &withdraw, nb::arg("engine"), nb::arg("name"));
   module.def("connect", &connect, nb::arg("engine"), nb::arg("contact"), nb::arg("timeout"));
   module.def(

@@ -53,12 +53,17 @@ bool takes(const Array& array, std::span<const std::int64_t>& description) {
 TensorCopy::TensorCopy(const std::shared_ptr<Engine>& engine, int priority, nb::handle stream)
     : engine_(engine), priority_(priority) {
   if (engine->gpu_side() == nullptr) return;
-  const bool given = !stream.is_none();
-  if (given) stream_ = stream_in(stream);
-  const bool exists =
-      !engine->gpu_side()->gpus()->emulated() || !stream_ || stream_->handle <= per_thread_stream;
-  described_ = given == stream_.has_value() && exists;
-  numbers_->assign({priority, given ? 1 : 0});
+  const StreamChoice choice = stream_choice(stream);
+  follows_ = choice.follows;
+  stream_ = choice.own;
+  described_ = !stream_ || exists(*stream_);
+  numbers_->assign({priority, follows_ == Follows::nothing ? 0 : 1});
+}
+
+bool TensorCopy::exists(const CallerStream& stream) const {
+  const Gpus& gpus = *engine_->gpu_side()->gpus();
+  const int device = std::max(stream.device >= 0 ? stream.device : device_, 0);
+  return gpus.has_stream({device, reinterpret_cast<void*>(stream.handle)});
 }
 
 /// All tensors lie on one GPU, and the copy runs in a stream of it.
@@ -68,10 +73,14 @@ bool TensorCopy::lies_on(int device) {
   return device == device_ && !elsewhere;
 }
 
-/// The streams that tensors name are the one in which the copy runs.
-bool TensorCopy::runs_in(std::uintptr_t stream) {
-  if (!stream_) stream_ = CallerStream{stream, device_};
-  return stream_->handle == stream;
+/// The copy runs in the current stream of the tensors' libraries, if that is one for all.
+bool TensorCopy::follows_library(const ExchangeTable& table) {
+  if (follows_ != Follows::current || asked_ == &table) return true;
+  CallerStream stream{0, device_};
+  if (!current_stream(table, device_, stream.handle) || !exists(stream)) return false;
+  if (!stream_) stream_ = stream;
+  asked_ = &table;
+  return *stream_ == stream;
 }
 
 bool TensorCopy::add(nb::handle object, bool writable, Tensor& read) {
@@ -87,10 +96,7 @@ bool TensorCopy::add(nb::handle object, bool writable, Tensor& read) {
   if (tensor.device.device_type != on_cuda || tensor.data == nullptr) return false;
   if (tensor.ndim > dimensions_max || needs_checks(object, tensor.dtype)) return false;
   if (!lies_on(tensor.device.device_id)) return false;
-  if (has_stream_of_its_own(tensor.dtype)) {
-    std::uintptr_t stream = 0;
-    if (!current_stream(*found.table, device_, stream) || !runs_in(stream)) return false;
-  }
+  if (!follows_library(*found.table)) return false;
   const auto address = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
   const std::int64_t type = (std::int64_t{tensor.dtype.code} << 32) |
                             (std::int64_t{tensor.dtype.bits} << 16) | tensor.dtype.lanes;

@@ -48,12 +48,15 @@ class TensorCopy {
   bool add(nb::handle object, bool writable, Tensor& read);
   std::span<const std::int64_t> description() const;
   CopyOptions options() const;
+  bool exists(const CallerStream& stream) const;
   bool lies_on(int device);
-  bool runs_in(std::uintptr_t stream);
+  bool follows_library(const ExchangeTable& table);
 
   const std::shared_ptr<Engine>& engine_;
   int priority_;
-  std::optional<CallerStream> stream_;  ///< the caller's, or the one that tensors name
+  Follows follows_ = Follows::current;
+  std::optional<CallerStream> stream_;    ///< the caller's, or the current one of all tensors
+  const ExchangeTable* asked_ = nullptr;  ///< of the library whose current stream that is
   bool described_ = false;
   int device_ = -1;
   bool blocks_ = false;  ///< there are many pairs, and all copy blocks, which the lists have

@@ -72,27 +72,27 @@ Datatype type_of(nb::handle given, nb::handle other) {
 BoundEvent copy_types(const std::shared_ptr<Engine>& engine, const TypedPairs& given, int priority,
                       nb::handle after, nb::handle stream) {
   drop_kept();
-  std::vector<TypedPair> pairs = typed_pairs_of(given, Hold::object);
+  Before before(*engine, after, stream);
+  const std::vector<TypedPair> pairs = typed_pairs_of(given, Hold::object, before.follows());
   CopyOptions options;
   options.priority = priority;
-  Before before = before_of(after, stream);
-  options.after = std::move(before.events);
-  for (std::size_t k = 1; k < pairs.size(); ++k) before.follow(pairs[k].ends);
-  CopyPair none;
-  return start_after(engine, before.streams, pairs.empty() ? none : pairs[0].ends, options,
-                     [&] { return engine->copy_types(pairs, options); });
+  for (const TypedPair& pair : pairs) before.add(pair.ends);
+  return start_in_order(engine, before, options,
+                        [&] { return engine->copy_types(pairs, options); });
 }
 
 }  // namespace
 
-std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held) {
+std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held, Follows follows,
+                                      std::vector<ObjectPair>* objects) {
   std::vector<TypedPair> pairs;
   for (nb::handle one : given) {
     const nb::object source(one[0]);
     const nb::object target(one[1]);
     const nb::object source_type(one[2]);
     const nb::object target_type(one[3]);
-    pairs.push_back({{array_of(source, false, held), array_of(target, true, held)},
+    if (objects != nullptr) objects->emplace_back(source, target);
+    pairs.push_back({{array_of(source, false, held, follows), array_of(target, true, held, follows)},
                      type_of(source_type, target_type),
                      type_of(target_type, source_type)});
     own(pairs.back().ends, source, target);

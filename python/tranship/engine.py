@@ -26,7 +26,7 @@ from .arguments import (
     element_type,
     shape_of,
 )
-from .arrays import DeviceArray, to_core
+from .arrays import DeviceArray
 from .arrays.allocation import new_array
 from .arrays.dtypes import dtype_fields
 from .closing import Closing, close_at_exit, refuse_pickling
@@ -609,7 +609,7 @@ class Engine(Closing):
             InvalidArgument: The array is not in host memory, or a part of it is pinned already.
             Error: There is no GPU, or the system pins no more memory (``ulimit -l``).
         """
-        return _core.pin(self._core, to_core(array, False))
+        return _core.pin(self._core, array)
 
     @overload
     def empty(self, shape: Shape, dtype: npt.DTypeLike = "f8") -> npt.NDArray[Any]: ...
@@ -664,7 +664,8 @@ class Engine(Closing):
     def export(self, name: str, array: Any) -> None:
         """Lets processes that connect read `array` by name, and write it if it is writable.
 
-        The array stays alive until `withdraw` or `close`. The exporter is not notified when peers
+        Work that the array's library has queued on a GPU has ended on return, so that peers read what
+        it wrote. The array stays alive until `withdraw` or `close`. The exporter is not notified when peers
         write to the array; use a counter in another exported array for that.
 
         Args:
@@ -674,8 +675,7 @@ class Engine(Closing):
         Raises:
             InvalidArgument: The name is taken, or the array belongs to another process.
         """
-        described = array if is_buffer(array) else to_core(array, False)
-        _core.export_array(self._core, check_text("name", name), described)
+        _core.export_array(self._core, check_text("name", name), array)
 
     def withdraw(self, name: str) -> None:
         """Ends an export; on return no peer reads or writes the array.
@@ -765,8 +765,3 @@ class Engine(Closing):
 
     def __reduce__(self) -> NoReturn:
         refuse_pickling(self, "make an engine in each process, and join them by Engine.connect()")
-
-
-def is_buffer(array: Any) -> bool:
-    """Whether the core reads the array's description by itself."""
-    return isinstance(array, _core.Array) or type(array) is np.ndarray

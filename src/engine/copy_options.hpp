@@ -22,6 +22,9 @@ struct CopyOptions {
   std::optional<std::uintptr_t> stream;
   /// The GPU of the stream; -1: that of the source, if it lies on one, else that of the target.
   int stream_device = -1;
+  /// Later work of `stream` must follow the copy, and the caller waits for whatever does not run in
+  /// it (end_order()): what is short may be carried within the call.
+  bool in_order = false;
   /// Starts of the copy may be put into streams.
   bool prepared = false;
   /// Bytes of all copies that this one belongs to. Where that is more than the caches hold, the

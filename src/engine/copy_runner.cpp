@@ -214,9 +214,9 @@ Result<Event> CopyRunner::copy(const Array& source, const Array& target,
 Result<Event> CopyRunner::carry(const std::shared_ptr<const Plan>& plan, const Array& source,
                                 const Array& target, const CopyOptions& options,
                                 const Cargo& cargo) {
-  const bool ready =
-      !options.stream && std::all_of(options.after.begin(), options.after.end(),
-                                     [](const Event& event) { return event.done(); });
+  const bool alone = std::all_of(options.after.begin(), options.after.end(),
+                                 [](const Event& event) { return event.done(); });
+  const bool ready = alone && !options.stream;
   const bool inside = within_memory(source, target);
   const bool on_gpu = one_gpu_hop(*plan);
   if (inside && ready && plan->direct && plan->hops.size() == 1 && !on_gpu) {
@@ -235,7 +235,7 @@ Result<Event> CopyRunner::carry(const std::shared_ptr<const Plan>& plan, const A
     return start_on_gpu(plan, source, target, options, std::move(*leases), cargo);
   }
   const bool bounced = plan->direct && plan->hops.size() > 1;
-  if (plan->direct && ready) {
+  if (bounced ? alone && bounces(*plan, options) : plan->direct && ready) {
     for (const Event& event : options.after) {
       if (Status status = event.wait({}); !status) return status.error();
     }
@@ -391,6 +391,16 @@ Status CopyRunner::check_pinned(const CopyPair& ends) const {
   return {};
 }
 
+bool CopyRunner::bounces(const Plan& plan, const CopyOptions& options) const {
+  if (!options.stream) return true;
+  const Hop& last = plan.hops[1];
+  const bool up = traits_of(profile_.channels[at(last.channel)].kind).gpu;
+  const GpuChannel& channel =
+      gpus_->channel(profile_.channels[at((up ? last : plan.hops[0]).channel)]);
+  const GpuStream stream = stream_of(options, channel.device());
+  return options.in_order && stream.device == channel.device() && !gpus_->gpus()->capturing(stream);
+}
+
 Result<Event> CopyRunner::carry_bounced(const std::shared_ptr<const Plan>& plan,
                                         const Array& source, const Array& target,
                                         const CopyOptions& options, Leases leases) {
@@ -413,14 +423,17 @@ Result<Event> CopyRunner::carry_bounced(const std::shared_ptr<const Plan>& plan,
   request.priority = options.priority;
   if (up) copy_nests(to_buffer, source.place.address, buffer->get(), false);
   const Hop& hop = up ? last : first;
-  auto flight = gpus_->channel(profile_.channels[at(hop.channel)]).start(request, nullptr, {});
+  GpuChannel& channel = gpus_->channel(profile_.channels[at(hop.channel)]);
+  const GpuStream stream = stream_of(options, channel.device());
+  auto flight = channel.start(request, options.stream ? &stream : nullptr, {});
   if (!flight) return flight.error();
   // The GPU reads what lies in the buffer by now, and writes nothing but the buffer.
   (*flight)->keep_alive({up ? nullptr : source.owner, up ? target.owner : nullptr, *buffer});
   guard_until_done(**flight, source, target, std::move(leases));
   if (up) return Event(plan, std::move(*flight));
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + bounce_wait_max;
+  // How long the work in a caller's stream takes is the caller's affair.
+  const auto end = options.stream ? Clock::time_point::max() : Clock::now() + bounce_wait_max;
   const auto wait = [&](Clock::time_point until) { return wait_for_flight(**flight, until); };
   if (Status status = wait_here(options, end, wait); !status) return status.error();
   copy_nests(from_buffer, buffer->get(), target.place.address, false);
@@ -475,7 +488,13 @@ Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan
     const GpuStream stream = stream_of(options, channel.device());
     auto flight = gpus_->channel_on(stream.device, channel).event_behind(stream);
     if (!flight) return flight.error();
-    if (*flight) after.push_back(driver_->completion_of(*flight, channel_number(*gpu_hop)));
+    if (*flight == nullptr) {
+      return Error{ErrorCode::invalid_argument,
+                   "the stream is being captured, and a graph holds only copies that a GPU carries "
+                   "in one hop; this one goes " + plan.path(profile_),
+                   "copy from or to pinned memory, or outside of the capture"};
+    }
+    after.push_back(driver_->completion_of(*flight, channel_number(*gpu_hop)));
   }
   return after;
 }
@@ -493,6 +512,16 @@ Status CopyRunner::wait_here(
     }
     if (Clock::now() >= end) return status;
   }
+}
+
+Status CopyRunner::wait_for_end(const Event& event, bool (*interrupted)()) const {
+  CopyOptions options;
+  options.interrupted = interrupted;
+  Status status = wait_here(options, event);
+  if (event.flight() || event.done() || event.forked()) return status;
+  event.cancel();
+  (void)event.wait({});
+  return status;
 }
 
 Status CopyRunner::wait_here(const CopyOptions& options, const Event& event) const {

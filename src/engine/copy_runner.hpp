@@ -136,6 +136,10 @@ class CopyRunner {
   /// Checks that arrays which were pinned still are: a GPU that met pageable memory would fail.
   /// @error invalid_argument if one is not
   Status check_pinned(const CopyPair& ends) const;
+  /// Waits until a copy has ended, as calls wait that other threads may close and signals interrupt.
+  /// @error how the copy ended; cancelled if `interrupted` returned true, and closed: then a copy
+  ///        that no GPU carries was cancelled, and has ended
+  Status wait_for_end(const Event& event, bool (*interrupted)()) const;
   /// As Engine::copy_along().
   Event copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                    const Array& target);
@@ -152,7 +156,11 @@ class CopyRunner {
                                        const CopyOptions& options, const Cargo& cargo);
   Result<Event> copy_here(const std::shared_ptr<const Plan>& plan, const Array& source,
                           const Array& target, const CopyOptions& options, const Cargo& cargo);
-  /// Carries a short copy to or from a GPU through a bounce buffer, on the caller's thread.
+  /// Whether a short copy may go through a bounce buffer within the call, if what it follows has
+  /// ended: not behind a stream in which the caller's later work need not follow it.
+  bool bounces(const Plan& plan, const CopyOptions& options) const;
+  /// Carries a short copy to or from a GPU through a bounce buffer, on the caller's thread. In the
+  /// stream of the options, if they have one.
   Result<Event> carry_bounced(const std::shared_ptr<const Plan>& plan, const Array& source,
                               const Array& target, const CopyOptions& options, Leases leases);
   /// Waits on the caller's thread by `wait`, which gets a time until which to wait.

@@ -479,6 +479,22 @@ std::optional<Event> Engine::start_now(const PreparedCopy& copy, const StartOpti
   return lifetime_.usable() ? copy.start_now(options) : std::nullopt;
 }
 
+Result<OrderedStart> Engine::begin_order(const StreamOrder& order, int device) const {
+  const Status open = usable();
+  return open ? tranship::begin_order(gpu_side_.get(), order, device) : open.error();
+}
+
+Status Engine::end_order(const OrderedStart& started, const Event& event,
+                         bool (*interrupted)()) const {
+  return tranship::end_order(*runner_, gpu_side_.get(), started, event, interrupted);
+}
+
+Status Engine::wait_for_streams(const StreamOrder& order, int device,
+                                bool (*interrupted)()) const {
+  if (Status open = usable(); !open) return open;
+  return tranship::wait_for_streams(*runner_, gpu_side_.get(), order, device, interrupted);
+}
+
 Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                          const Array& target) {
   return runner_->copy_along(plan, source, target);

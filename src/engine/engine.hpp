@@ -24,6 +24,7 @@
 #include "engine/lifetime.hpp"
 #include "engine/link_usage.hpp"
 #include "engine/prepared_copy.hpp"
+#include "engine/stream_order.hpp"
 #include "engine/trace_file.hpp"
 #include "fabric/links/slot_server.hpp"
 #include "machine/profile.hpp"
@@ -160,6 +161,13 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Result<Event> start(const PreparedCopy& copy, const CopyPair& ends, const StartOptions& options);
   /// Starts it if that is as quick as copy_now() asks for; returns nothing otherwise: call start().
   std::optional<Event> start_now(const PreparedCopy& copy, const StartOptions& options);
+
+  /// As tranship::begin_order(), for copies of this engine.
+  Result<OrderedStart> begin_order(const StreamOrder& order, int device) const;
+  /// As tranship::end_order().
+  Status end_order(const OrderedStart& started, const Event& event, bool (*interrupted)()) const;
+  /// As tranship::wait_for_streams().
+  Status wait_for_streams(const StreamOrder& order, int device, bool (*interrupted)()) const;
 
   /// The plan that copy() would run, with what it costs now: behind what goes before it.
   Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,

@@ -255,6 +255,19 @@ GpuChannel& GpuSide::channel_on(int device, GpuChannel& usual) const {
   return entry == nullptr ? usual : *entry->channel;
 }
 
+Result<std::shared_ptr<GpuFlight>> GpuSide::event_behind(const GpuStream& stream) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.device == stream.device;
+  });
+  if (found == entries_.end()) {
+    return Error{ErrorCode::unsupported,
+                 "the profile has no channel of GPU " + std::to_string(stream.device) +
+                     ", in one of whose streams an array is written",
+                 "measure the machine anew: tranship calibrate"};
+  }
+  return found->channel->event_behind(stream);
+}
+
 void GpuSide::wait_for_flights(std::chrono::steady_clock::time_point deadline) const {
   for (const Entry& entry : entries_) entry.channel->close(deadline);
 }

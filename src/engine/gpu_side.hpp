@@ -107,6 +107,11 @@ class GpuSide {
   /// @error why a process is lost, or what the driver refused, if others own both ends
   Status open_for_one(Array& source, Array& target) const;
 
+  /// Returns an event behind the work in a stream of the caller's; null if the stream is being
+  /// captured.
+  /// @error what the driver refused; unsupported if the profile has no channel of that GPU
+  Result<std::shared_ptr<GpuFlight>> event_behind(const GpuStream& stream) const;
+
   /// The channel of a GPU whose events stand behind its streams; `usual` if there is none.
   GpuChannel& channel_on(int device, GpuChannel& usual) const;
 

@@ -157,6 +157,7 @@ struct PreparedCopy::State {
     all.after = given.after;
     all.stream = given.stream;
     all.stream_device = given.stream_device;
+    all.in_order = given.in_order;
     all.interrupted = given.interrupted;
     all.among_others = parts.size() > 1;
     return all;

@@ -19,7 +19,8 @@ namespace tranship {
 struct StartOptions {
   std::vector<Event> after;
   std::optional<std::uintptr_t> stream;
-  int stream_device = -1;  ///< as in CopyOptions
+  int stream_device = -1;
+  bool in_order = false;
   bool (*interrupted)() = nullptr;
 };
 

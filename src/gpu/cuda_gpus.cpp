@@ -229,6 +229,7 @@ class CudaGpus final : public Gpus {
   Status record(const GpuEvent& event, const GpuStream& stream) override;
   Result<bool> reached(const GpuEvent& event) override;
   Status wait(const GpuStream& stream, const GpuEvent& event) override;
+  bool has_stream(const GpuStream&) const override { return true; }
   bool capturing(const GpuStream& stream) const override;
   std::uint64_t identity(const GpuStream& stream) const override;
 

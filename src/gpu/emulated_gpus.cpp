@@ -1,4 +1,5 @@
-// Emulated GPUs, whose memory is host memory. Work runs at once on the calling thread; an event is
+// Emulated GPUs, whose memory is host memory. Work runs at once on the calling thread, unless its
+// stream is held (EmulatedStreams), or waits for one that is; an event is
 // reached only at the second query, so that a caller that does not poll fails here too. Calls for
 // which CUDA may fail silently are refused: ranges beyond an allocation, pageable memory in
 // kernels, released handles.
@@ -6,9 +7,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -79,17 +83,29 @@ struct AddressRange {
   std::unique_ptr<std::byte, FreeMemory> block;  ///< owner, for pinned memory allocated here
 };
 
+/// Whether the work before an event has run. Each record of an event has a mark of its own.
+using Mark = std::shared_ptr<std::atomic<bool>>;
+
+/// Work that waits in a stream.
+struct Queued {
+  std::function<void()> run;
+  Mark after;  ///< it waits for this mark as well; null: for nothing
+};
+
 struct EmulatedStream {
   int device = 0;
-  std::mutex lock;  ///< held while work runs
+  std::mutex lock;  ///< held while work runs; guards what follows
+  bool held = false;
+  std::deque<Queued> queue;
 };
 
 struct EmulatedEvent {
   int device = 0;
   int questions_left = 0;  ///< number of queries that are still answered with false
+  Mark mark;               ///< of the last record; null: it was never recorded
 };
 
-class EmulatedGpus final : public Gpus {
+class EmulatedGpus final : public Gpus, public EmulatedStreams {
  public:
   EmulatedGpus(int count, EmulatedPinning pinning);
 
@@ -114,11 +130,18 @@ class EmulatedGpus final : public Gpus {
   Status record(const GpuEvent& event, const GpuStream& stream) override;
   Result<bool> reached(const GpuEvent& event) override;
   Status wait(const GpuStream& stream, const GpuEvent& event) override;
+  bool has_stream(const GpuStream& stream) const override { return stream_of(stream).ok(); }
   bool capturing(const GpuStream&) const override { return false; }
   std::uint64_t identity(const GpuStream& stream) const override {
     // Work runs within the call, so that another stream of this address does not overtake it.
     return number_of(stream.handle) <= named_stream_max ? 0 : number_of(stream.handle);
   }
+
+  Result<GpuStream> make_held_stream(int device) override;
+  void hold(const GpuStream& stream) override;
+  void let_go(const GpuStream& stream) override;
+  Status fill(const GpuStream& stream, std::byte* target, std::int64_t bytes,
+              std::byte value) override;
 
   Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
               std::int64_t bytes) override;
@@ -154,6 +177,11 @@ class EmulatedGpus final : public Gpus {
   Status reaches(int device, const char* side, const std::byte* address) const;
   Status reaches(int device, const std::byte* source, const std::byte* target) const;
   Result<std::shared_ptr<EmulatedStream>> stream_of(const GpuStream& stream) const;
+  /// Runs work of a stream now, or once what is before it in the stream has run.
+  void put(EmulatedStream& stream, std::function<void()> work);
+  /// Runs what waits in streams and need not wait any more.
+  void run_waiting();
+  static bool run_waiting(EmulatedStream& stream);
 
   std::vector<GpuInfo> list_;
   const EmulatedPinning pinning_;
@@ -166,6 +194,7 @@ class EmulatedGpus final : public Gpus {
 
   mutable std::mutex work_lock_;
   std::map<const void*, std::shared_ptr<EmulatedStream>> streams_;
+  std::vector<std::shared_ptr<EmulatedStream>> released_;  ///< with work that waited then
   std::map<const void*, std::unique_ptr<EmulatedEvent>> events_;
   std::vector<std::shared_ptr<EmulatedStream>> default_streams_;
 };
@@ -335,7 +364,53 @@ Result<GpuStream> EmulatedGpus::make_stream(int device, bool) {
 void EmulatedGpus::release(const GpuStream& stream) {
   if (stream.handle == nullptr) return;
   std::lock_guard held(work_lock_);
-  CHECK(streams_.erase(stream.handle) == 1, "the stream is not of these emulated GPUs");
+  const auto found = streams_.find(stream.handle);
+  CHECK(found != streams_.end(), "the stream is not of these emulated GPUs");
+  released_.push_back(std::move(found->second));
+  streams_.erase(found);
+  std::erase_if(released_, [](const auto& one) {
+    const std::lock_guard running(one->lock);
+    return one->queue.empty();
+  });
+}
+
+void EmulatedGpus::put(EmulatedStream& stream, std::function<void()> work) {
+  const std::lock_guard running(stream.lock);
+  if (!stream.held && stream.queue.empty()) return work();
+  stream.queue.push_back({std::move(work), nullptr});
+}
+
+bool EmulatedGpus::run_waiting(EmulatedStream& stream) {
+  const std::lock_guard running(stream.lock);
+  bool ran = false;
+  while (!stream.held && !stream.queue.empty()) {
+    Queued& first = stream.queue.front();
+    if (first.after && !first.after->load()) break;
+    first.run();
+    stream.queue.pop_front();
+    ran = true;
+  }
+  return ran;
+}
+
+void EmulatedGpus::run_waiting() {
+  std::vector<std::shared_ptr<EmulatedStream>> streams = default_streams_;
+  {
+    const std::lock_guard held(work_lock_);
+    for (const auto& [handle, stream] : streams_) streams.push_back(stream);
+    streams.insert(streams.end(), released_.begin(), released_.end());
+  }
+  bool ran = true;
+  while (ran) {
+    ran = false;
+    for (const auto& stream : streams) ran = run_waiting(*stream) || ran;
+  }
+}
+
+Result<GpuStream> EmulatedGpus::make_held_stream(int device) {
+  auto stream = make_stream(device, false);
+  if (stream) hold(*stream);
+  return stream;
 }
 
 Result<std::shared_ptr<EmulatedStream>> EmulatedGpus::stream_of(const GpuStream& stream) const {
@@ -372,19 +447,28 @@ void EmulatedGpus::release(const GpuEvent& event) {
 Status EmulatedGpus::record(const GpuEvent& event, const GpuStream& stream) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  std::lock_guard ran((*lane)->lock);  // the event follows the work that another thread runs
-  std::lock_guard held(work_lock_);
-  const auto found = events_.find(event.handle);
-  CHECK(found != events_.end(), "the event is not of these emulated GPUs");
-  CHECK(found->second->device == stream.device, "an event is recorded on its own GPU");
-  found->second->questions_left = 1;
+  const auto mark = std::make_shared<std::atomic<bool>>(false);
+  {
+    std::lock_guard held(work_lock_);
+    const auto found = events_.find(event.handle);
+    CHECK(found != events_.end(), "the event is not of these emulated GPUs");
+    CHECK(found->second->device == stream.device, "an event is recorded on its own GPU");
+    found->second->questions_left = 1;
+    found->second->mark = mark;
+  }
+  put(**lane, [mark] { mark->store(true); });  // after the work that another thread runs
   return {};
 }
 
 Result<bool> EmulatedGpus::reached(const GpuEvent& event) {
-  std::lock_guard held(work_lock_);
+  std::unique_lock held(work_lock_);
   const auto found = events_.find(event.handle);
   CHECK(found != events_.end(), "the event is not of these emulated GPUs");
+  if (found->second->mark && !found->second->mark->load()) {
+    held.unlock();
+    run_waiting();  // what another thread let go may have been put into its stream since
+    return false;
+  }
   if (found->second->questions_left == 0) return true;
   --found->second->questions_left;
   return false;
@@ -393,9 +477,43 @@ Result<bool> EmulatedGpus::reached(const GpuEvent& event) {
 Status EmulatedGpus::wait(const GpuStream& stream, const GpuEvent& event) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  std::lock_guard held(work_lock_);
-  CHECK(events_.count(event.handle) == 1, "the event is not of these emulated GPUs");
-  return {};  // the work before the event has already run
+  Mark mark;
+  {
+    std::lock_guard held(work_lock_);
+    const auto found = events_.find(event.handle);
+    CHECK(found != events_.end(), "the event is not of these emulated GPUs");
+    mark = found->second->mark;
+  }
+  if (!mark || mark->load()) return {};  // the work before the event has run
+  const std::lock_guard running((*lane)->lock);
+  (*lane)->queue.push_back({[] {}, std::move(mark)});
+  return {};
+}
+
+void EmulatedGpus::hold(const GpuStream& stream) {
+  const auto lane = stream_of(stream);
+  CHECK(lane.ok(), "the stream is not of these emulated GPUs");
+  const std::lock_guard running((*lane)->lock);
+  (*lane)->held = true;
+}
+
+void EmulatedGpus::let_go(const GpuStream& stream) {
+  const auto lane = stream_of(stream);
+  CHECK(lane.ok(), "the stream is not of these emulated GPUs");
+  {
+    const std::lock_guard running((*lane)->lock);
+    (*lane)->held = false;
+  }
+  run_waiting();
+}
+
+Status EmulatedGpus::fill(const GpuStream& stream, std::byte* target, std::int64_t bytes,
+                          std::byte value) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  if (auto status = fits("target", target, bytes); !status) return status;
+  put(**lane, [=] { std::memset(target, static_cast<int>(value), static_cast<std::size_t>(bytes)); });
+  return {};
 }
 
 Status EmulatedGpus::fits(const char* side, const std::byte* address, std::int64_t bytes) const {
@@ -437,8 +555,8 @@ Status EmulatedGpus::copy(const GpuStream& stream, const std::byte* source, std:
   if (!lane) return lane.error();
   if (auto status = fits("source", source, bytes); !status) return status;
   if (auto status = fits("target", target, bytes); !status) return status;
-  std::lock_guard running((*lane)->lock);
-  if (bytes > 0) std::memcpy(target, source, static_cast<std::size_t>(bytes));
+  if (bytes == 0) return {};
+  put(**lane, [=] { std::memcpy(target, source, static_cast<std::size_t>(bytes)); });
   return {};
 }
 
@@ -457,14 +575,15 @@ Status EmulatedGpus::copy(const GpuStream& stream, const std::byte* source, std:
   const auto target_bytes = span(shape.target_pitch, shape.target_plane);
   if (auto status = fits("source", source, source_bytes); !status) return status;
   if (auto status = fits("target", target, target_bytes); !status) return status;
-  std::lock_guard running((*lane)->lock);
-  for (std::int64_t plane = 0; plane < shape.planes; ++plane) {
-    for (std::int64_t row = 0; row < shape.rows; ++row) {
-      std::memcpy(target + plane * shape.target_plane + row * shape.target_pitch,
-                  source + plane * shape.source_plane + row * shape.source_pitch,
-                  static_cast<std::size_t>(shape.width_bytes));
+  put(**lane, [=] {
+    for (std::int64_t plane = 0; plane < shape.planes; ++plane) {
+      for (std::int64_t row = 0; row < shape.rows; ++row) {
+        std::memcpy(target + plane * shape.target_plane + row * shape.target_pitch,
+                    source + plane * shape.source_plane + row * shape.source_pitch,
+                    static_cast<std::size_t>(shape.width_bytes));
+      }
     }
-  }
+  });
   return {};
 }
 
@@ -476,8 +595,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::KernelPlan& plan
           reaches(stream.device, source + plan.source_offset, target + plan.target_offset);
       !status)
     return status;
-  std::lock_guard running((*lane)->lock);
-  gpu::run_on_host(plan, source, target);
+  put(**lane, [=] { gpu::run_on_host(plan, source, target); });
   return {};
 }
 
@@ -495,8 +613,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, s
         !status)
       return status;
   }
-  std::lock_guard running((*lane)->lock);
-  gpu::run_pieces_on_host(pieces, count, source, target);
+  put(**lane, [=] { gpu::run_pieces_on_host(pieces, count, source, target); });
   return {};
 }
 
@@ -514,8 +631,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::RunTable& table,
         !status)
       return status;
   }
-  std::lock_guard running((*lane)->lock);
-  gpu::run_runs_on_host(table, source, target);
+  put(**lane, [=] { gpu::run_runs_on_host(table, source, target); });
   return {};
 }
 
@@ -530,8 +646,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::NestTable& table
     if (auto status = reaches(stream.device, source + nest.source, target + nest.target); !status)
       return status;
   }
-  std::lock_guard running((*lane)->lock);
-  gpu::run_list_on_host(table, source, target);
+  put(**lane, [=] { gpu::run_list_on_host(table, source, target); });
   return {};
 }
 
@@ -551,8 +666,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::PlaceLaunch& pla
         !status)
       return status;
   }
-  std::lock_guard running((*lane)->lock);
-  gpu::run_places_on_host(places, source, target);
+  put(**lane, [=] { gpu::run_places_on_host(places, source, target); });
   return {};
 }
 

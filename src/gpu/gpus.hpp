@@ -67,6 +67,22 @@ struct EmulatedPinning {
   std::int64_t bytes_per_second = -1;  ///< 0: they refuse to; -1: at once
 };
 
+/// Streams of emulated GPUs in which another library would work, for tests of the order of copies.
+/// What is put into a stream that is held, or waits for work in one, runs when it is let go.
+/// Threads: all.
+class EmulatedStreams {
+ public:
+  virtual ~EmulatedStreams() = default;
+  /// Returns a new stream, which is held. Gpus::release() gives it back.
+  virtual Result<GpuStream> make_held_stream(int device) = 0;
+  virtual void hold(const GpuStream& stream) = 0;
+  /// Runs what the stream holds, and what waited for that, on the calling thread.
+  virtual void let_go(const GpuStream& stream) = 0;
+  /// Puts a kernel into the stream that sets bytes.
+  virtual Status fill(const GpuStream& stream, std::byte* target, std::int64_t bytes,
+                      std::byte value) = 0;
+};
+
 /// Memory, streams, events, copies and kernel launches of all GPUs. No call waits for work in a
 /// stream, except release() and close_ipc_handle(), where CUDA may wait. Every call but enter()
 /// leaves the calling thread's current device as it was. Threads: all.
@@ -112,6 +128,8 @@ class Gpus {
   virtual Result<bool> reached(const GpuEvent& event) = 0;
   /// Makes later work of `stream` start after the event.
   virtual Status wait(const GpuStream& stream, const GpuEvent& event) = 0;
+  /// Returns whether the stream can be one of this machine's: false if it is known that it is not.
+  virtual bool has_stream(const GpuStream& stream) const = 0;
   virtual bool capturing(const GpuStream& stream) const = 0;
   /// Returns a number that no other stream of the process ever has; 0: unknown.
   virtual std::uint64_t identity(const GpuStream& stream) const = 0;

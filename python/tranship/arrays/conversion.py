@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from .dtypes import dtype_fields
 
 __all__ = ["to_core"]
 
+LEGACY_STREAM = 1
+"""Handle of CUDA's legacy default stream."""
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
 """Devices of the DLPack standard that can be read."""
 
@@ -32,11 +35,16 @@ def to_core(array: Any, writable: bool) -> _core.Array:
         return from_numpy(array)
     if (labelled := labelled_values(array)) is not None:
         return from_numpy(*labelled)
-    interface = cuda_array_interface(array)
-    if interface is not None:
-        return from_cuda(array, interface)
     if hasattr(array, "__dlpack__"):
-        return from_dlpack(array)
+        try:
+            return from_dlpack(array)
+        except InvalidArgument:
+            # The interface has structures, which DLPack lacks.
+            if (interface := cuda_array_interface(array)) is None:
+                raise
+            return from_cuda(array, interface)
+    if (interface := cuda_array_interface(array)) is not None:
+        return from_cuda(array, interface)
     if hasattr(array, "__array_interface__"):
         return from_numpy(np.asarray(array))
     if not hasattr(array, "__array__"):
@@ -218,10 +226,12 @@ def from_host_dlpack(array: Any) -> _core.Array:
 def core_of_capsule(array: Any, device_type: int) -> _core.Array:
     """Describes GPU and pinned memory.
 
-    The producer makes the legacy default stream (1) wait for its work, and the copy starts after
-    that stream.
+    The producer is asked to make the stream that its library works in wait for the array, or, if
+    the library has none, the legacy default stream (1): the copy is ordered with that stream.
     """
-    stream = None if device_type == CUDA_HOST else 1
+    stream = None
+    if device_type != CUDA_HOST:
+        stream = library_stream(array, int(array.__dlpack_device__()[1])) or 1
     try:
         capsule = array.__dlpack__(stream=stream, max_version=(1, 0))
     except TypeError:  # a producer of DLPack before version 1
@@ -230,6 +240,26 @@ def core_of_capsule(array: Any, device_type: int) -> _core.Array:
     if core.where != "device" or core.bytes == 0:
         return core
     return _core.placed(core, "device", core.device, stream)
+
+
+def library_stream(array: Any, device: int) -> int | None:
+    """Returns the stream in which the array's library works now; None if it does not say.
+
+    Args:
+        array: Array of another library.
+        device: The GPU's number.
+    """
+    library = type(array).__module__.partition(".")[0]
+    module = sys.modules.get(library)
+    try:
+        if library == "torch" and module is not None:
+            return module.cuda.current_stream(device).cuda_stream or LEGACY_STREAM
+        if library == "cupy" and module is not None:
+            return module.cuda.get_current_stream(device).ptr or LEGACY_STREAM
+        stream = array.__cuda_array_interface__.get("stream")
+    except (AttributeError, BufferError, KeyError, RuntimeError, TypeError, ValueError):
+        return None
+    return stream if isinstance(stream, int) and stream > 0 else None
 
 
 def from_numpy(array: npt.NDArray[Any], names: Sequence[str] = ()) -> _core.Array:

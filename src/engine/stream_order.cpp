@@ -1,0 +1,137 @@
+#include "engine/stream_order.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "engine/copy_runner.hpp"
+#include "engine/gpu_side.hpp"
+
+namespace tranship {
+namespace {
+
+GpuStream stream_of(const CallerStream& stream) {
+  return {stream.device, reinterpret_cast<void*>(stream.handle)};
+}
+
+Status check_stream(const Gpus& gpus, const CallerStream& stream) {
+  const std::size_t count = gpus.list().size();
+  if (stream.device >= static_cast<int>(count)) {
+    return Error{ErrorCode::invalid_argument,
+                 "a stream of GPU " + std::to_string(stream.device) +
+                     " was given, and this engine has " + std::to_string(count),
+                 "see which with: tranship topology"};
+  }
+  if (gpus.emulated() && !gpus.has_stream(stream_of(stream))) {
+    return Error{ErrorCode::invalid_argument,
+                 "emulated GPUs have no streams but the default ones", "give stream=1 or none"};
+  }
+  return {};
+}
+
+/// Returns an event behind the work in a stream.
+Result<Event> event_behind(const GpuSide& gpus, const CallerStream& stream) {
+  auto flight = gpus.event_behind(stream_of(stream));
+  if (!flight) return flight.error();
+  if (*flight == nullptr) {
+    return Error{ErrorCode::invalid_argument,
+                 "a stream is being captured, and the copy is ordered with other streams as well",
+                 "make the arrays' libraries use the captured stream, or name it by stream="};
+  }
+  return Event(nullptr, std::move(*flight));
+}
+
+/// Returns the streams with the GPUs of those that do not say theirs, each once.
+Result<std::vector<CallerStream>> checked(const Gpus& gpus, std::span<const CallerStream> given,
+                                          int device) {
+  std::vector<CallerStream> streams;
+  for (CallerStream stream : given) {
+    if (stream.device < 0) stream.device = std::max(device, 0);
+    if (Status status = check_stream(gpus, stream); !status) return status.error();
+    StreamOrder::add(streams, stream);
+  }
+  return streams;
+}
+
+}  // namespace
+
+void StreamOrder::add(std::vector<CallerStream>& list, const CallerStream& stream) {
+  if (std::find(list.begin(), list.end(), stream) == list.end()) list.push_back(stream);
+}
+
+Result<OrderedStart> begin_order(const GpuSide* gpus, const StreamOrder& order, int device) {
+  OrderedStart start;
+  if (order.empty()) return start;
+  if (gpus == nullptr) {
+    return Error{ErrorCode::invalid_argument,
+                 "a stream was given, and this engine has no GPU; `tranship topology` says why"};
+  }
+  if (order.around.size() == 1 && !order.own && order.before.empty()) {
+    CallerStream stream = order.around[0];
+    if (stream.device < 0) stream.device = std::max(device, 0);
+    if (Status status = check_stream(*gpus->gpus(), stream); !status) return status.error();
+    start.stream = stream;
+    start.in_order = true;
+    return start;
+  }
+  std::vector<CallerStream> all;
+  if (order.own) all.push_back(*order.own);
+  all.insert(all.end(), order.around.begin(), order.around.end());
+  all.insert(all.end(), order.before.begin(), order.before.end());
+  const auto streams = checked(*gpus->gpus(), all, device);
+  if (!streams) return streams.error();
+  start.in_order = !order.own && !order.around.empty();
+  const bool in_stream = order.own || streams->size() == 1;
+  if (in_stream) {
+    start.stream = streams->front();
+  } else {  // a copy that is given a stream runs in it, or the stream waits for it by itself
+    auto followers = checked(*gpus->gpus(), order.around, device);
+    if (!followers) return followers.error();
+    start.followers = std::move(*followers);
+  }
+  // The GPU of a stream that is given by its number alone is the one on which the copy runs.
+  if (order.own) start.stream->device = order.own->device;
+  for (std::size_t k = in_stream ? 1 : 0; k < streams->size(); ++k) {
+    auto event = event_behind(*gpus, (*streams)[k]);
+    if (!event) return event.error();
+    start.after.push_back(std::move(*event));
+  }
+  return start;
+}
+
+Status end_order(const CopyRunner& runner, const GpuSide* gpus, const OrderedStart& started,
+                 const Event& event, bool (*interrupted)()) {
+  if (!started.in_order) return {};
+  const std::vector<Event> parts = event.parts();
+  Status first;
+  for (const Event& part : parts) {
+    if (part.flight() == nullptr) continue;
+    for (const CallerStream& stream : started.followers) {
+      Status status = gpus->gpus()->wait(stream_of(stream), part.flight()->event());
+      if (first) first = std::move(status);
+    }
+  }
+  for (const Event& part : parts) {
+    const bool waits = part.flight() == nullptr || !first;
+    if (!waits || part.ended_well()) continue;
+    Status status = runner.wait_for_end(part, interrupted);
+    if (first) first = std::move(status);
+  }
+  return first;
+}
+
+Status wait_for_streams(const CopyRunner& runner, const GpuSide* gpus, const StreamOrder& order,
+                        int device, bool (*interrupted)()) {
+  if (order.around.empty()) return {};
+  if (gpus == nullptr) return {};
+  const auto streams = checked(*gpus->gpus(), order.around, device);
+  if (!streams) return streams.error();
+  for (const CallerStream& stream : *streams) {
+    const auto event = event_behind(*gpus, stream);
+    if (!event) return event.error();
+    if (Status status = runner.wait_for_end(*event, interrupted); !status) return status;
+  }
+  return {};
+}
+
+}  // namespace tranship
