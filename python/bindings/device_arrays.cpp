@@ -143,12 +143,14 @@ Array from_dlpack(nb::handle capsule) {
 
 /// Reads a tensor through its table: with its flags, for a target, and with its memory, if that is
 /// asked for; another without an allocation. Returns false, without a Python exception, if the
-/// library refuses.
-bool read_tensor(const TypeTable& found, nb::handle object, bool writable, Hold held,
+/// library refuses, or the tensor has to be `writable` and is not. Stores in `writable` whether it
+/// is known to be.
+bool read_tensor(const TypeTable& found, nb::handle object, bool& writable, Hold held,
                  nb::dlpack::dltensor& tensor, std::shared_ptr<void>& owner) {
   const ExchangeTable& table = *found.table;
   const bool flags_matter = writable && !found.always_writable;
   if (!flags_matter && held != Hold::memory && table.to_tensor != nullptr) {
+    writable = writable || found.always_writable;
     if (table.to_tensor(object.ptr(), &tensor) == 0) return true;
     PyErr_Clear();
     return false;
@@ -160,7 +162,10 @@ bool read_tensor(const TypeTable& found, nb::handle object, bool writable, Hold 
   }
   owner = hold(std::make_unique<KeptTensor<VersionedTensor>>(managed), managed);
   tensor = managed->tensor;
-  return managed->major == 1 && !(writable && (managed->flags & flag_read_only) != 0);
+  const bool read_only = (managed->flags & flag_read_only) != 0;
+  const bool usable = managed->major == 1 && !(writable && read_only);
+  writable = !read_only;
+  return usable;
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ void bind_processes(nb::module_& module) {
       "export_array",
       [](Engine& engine, const std::string& name, nb::handle array) {
         const auto links = processes(engine);
-        const Array exported = array_of(array, false);
+        const Array exported = array_of(array, false, Hold::memory);
         if (const auto stream = stream_of(engine, exported)) {  // peers read what is written by now
           const StreamOrder order{{}, {}, {*stream}};
           unwrap(run([&] { return engine.wait_for_streams(order, stream->device, interrupted); }));

@@ -192,7 +192,7 @@ class Story:
             self.pick.choice(self.libraries).switch(self.pick)
         elif chance < 0.55:  # frees one: its memory may be the next one's
             self.prepared.clear()
-            self.arrays.remove(entry)
+            self.arrays = [other for other in self.arrays if other is not entry]
             del entry
             self.arrays.append(self.new_array())
         elif chance < 0.6:

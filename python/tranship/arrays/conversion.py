@@ -152,6 +152,8 @@ def from_cuda(array: Any, interface: Mapping[str, Any]) -> _core.Array:
         strides = interface.get("strides")
         steps = c_strides(shape, dtype.itemsize) if strides is None else [int(s) for s in strides]
         stream = interface.get("stream")
+        if stream is None:
+            stream = library_stream(array, -1)
         address = 0 if address is None else int(address)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArgument(
@@ -188,8 +190,18 @@ def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
     descr = interface.get("descr")
     if dtype.kind != "V" or descr is None or len(descr) < 2:
         return dtype
-    structure: np.dtype[Any] = np.dtype([tuple(entry) for entry in descr])
-    return structure if structure.itemsize == dtype.itemsize else dtype
+    offset, parts = 0, []
+    for name, kind, *shape in descr:
+        part: np.dtype[Any] = np.dtype((kind, *shape) if shape else kind)
+        if name != "":  # else it is padding
+            parts.append((name, part, offset))
+        offset += part.itemsize
+    if offset != dtype.itemsize:
+        return dtype
+    names, formats, offsets = zip(*parts, strict=True)
+    return np.dtype(
+        {"names": names, "formats": formats, "offsets": offsets, "itemsize": offset}
+    )
 
 
 def from_dlpack(array: Any) -> _core.Array:
@@ -259,6 +271,8 @@ def library_stream(array: Any, device: int) -> int | None:
         stream = array.__cuda_array_interface__.get("stream")
     except (AttributeError, BufferError, KeyError, RuntimeError, TypeError, ValueError):
         return None
+    if stream is None and library == "numba":
+        return LEGACY_STREAM  # its default stream, in which it names none
     return stream if isinstance(stream, int) and stream > 0 else None
 
 

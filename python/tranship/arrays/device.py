@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import InvalidArgument, NotFound
 from .core_array import CoreArray, c_strides, cuts_of
-from .dtypes import dtype_fields
+from .dtypes import dtype_fields, is_union
 
 __all__ = ["DeviceArray"]
 
@@ -64,15 +64,16 @@ class DeviceArray(CoreArray):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         """What GPU libraries read. No stream: nothing is outstanding once a copy was waited for."""
         empty = 0 in self.shape
-        return {
+        interface = {
             "version": 3,
             "shape": self.shape,
             "typestr": self.dtype.str,
-            "descr": self.dtype.descr,
             "data": (0 if empty else self._address, False),
             "strides": None if empty else self._strides,
             "stream": None,
         }
+        # A structure whose fields overlap has none.
+        return interface if is_union(self.dtype) else interface | {"descr": self.dtype.descr}
 
     def numpy(self) -> npt.NDArray[Any]:
         """Returns a copy in host memory."""

@@ -132,7 +132,7 @@ def field_specs(fields: Mapping[str, Any] | npt.DTypeLike) -> list[FieldSpec]:
         items = list(fields.items())
     else:
         dtype = element_type("fields", fields)
-        if dtype.names is None:
+        if dtype.names is None or is_union(dtype):
             return [("f0", type_name(dtype), dtype.itemsize)]
         table = cast(Mapping[str, Any], dtype.fields)
         items = [(name, table[name][0]) for name in dtype.names]
@@ -153,10 +153,12 @@ def field_specs(fields: Mapping[str, Any] | npt.DTypeLike) -> list[FieldSpec]:
 def dtype_fields(dtype: np.dtype[Any]) -> list[tuple[str, str, int, int]]:
     """Returns names, types, sizes and offsets of the fields of a point.
 
+    A structure whose fields overlap is one field, whose bytes are copied as they are.
+
     Raises:
-        InvalidArgument: There is none, one cannot be copied, or two overlap.
+        InvalidArgument: There is none, or one cannot be copied.
     """
-    if dtype.names is None:
+    if dtype.names is None or is_union(dtype):
         return [("f0", type_name(dtype), dtype.itemsize, 0)]
     table = cast(Mapping[str, Any], dtype.fields)
     fields = []
@@ -165,14 +167,14 @@ def dtype_fields(dtype: np.dtype[Any]) -> list[tuple[str, str, int, int]]:
         fields.append((name, type_name(kind), kind.itemsize, int(offset)))
     if not fields:
         raise InvalidArgument("an array needs at least one field", "as in dtype=[('a', 'f8')]")
-    ordered = sorted(fields, key=lambda field: field[3])
-    for (first, _, size, offset), (second, _, _, start) in itertools.pairwise(ordered):
-        if offset + size > start:
-            raise InvalidArgument(
-                f"the fields {first!r} and {second!r} overlap",
-                f"copy one of them, as in array[{first!r}]",
-            )
     return fields
+
+
+def is_union(dtype: np.dtype[Any]) -> bool:
+    """Returns whether fields of a structure overlap."""
+    table = cast(Mapping[str, Any], dtype.fields)
+    parts = sorted((int(table[name][1]), table[name][0].itemsize) for name in dtype.names or ())
+    return any(low + size > high for (low, size), (high, _) in itertools.pairwise(parts))
 
 
 def numpy_dtype(fields: Sequence[tuple[str, str, int, int]]) -> np.dtype[Any]:
