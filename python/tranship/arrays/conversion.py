@@ -188,7 +188,7 @@ def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
     """Returns the element type: `descr` says more than `typestr` for structures."""
     dtype: np.dtype[Any] = np.dtype(interface["typestr"])
     descr = interface.get("descr")
-    if dtype.kind != "V" or descr is None or len(descr) < 2:
+    if dtype.kind != "V" or descr is None or all(entry[0] == "" for entry in descr):
         return dtype
     offset, parts = 0, []
     for name, kind, *shape in descr:
