@@ -192,11 +192,12 @@ def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
         return dtype
     offset, parts = 0, []
     for name, kind, *shape in descr:
-        part: np.dtype[Any] = np.dtype((kind, *shape) if shape else kind)
+        base = interface_dtype({"typestr": "|V0", "descr": kind}) if isinstance(kind, list) else kind
+        part: np.dtype[Any] = np.dtype((base, *shape) if shape else base)
         if name != "":  # else it is padding
             parts.append((name, part, offset))
         offset += part.itemsize
-    if offset != dtype.itemsize:
+    if dtype.itemsize not in (0, offset):
         return dtype
     names, formats, offsets = zip(*parts, strict=True)
     return np.dtype(

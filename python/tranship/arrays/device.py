@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import InvalidArgument, NotFound
 from .core_array import CoreArray, c_strides, cuts_of
-from .dtypes import dtype_fields, is_union
+from .dtypes import dtype_fields, interface_fields
 
 __all__ = ["DeviceArray"]
 
@@ -72,8 +72,8 @@ class DeviceArray(CoreArray):
             "strides": None if empty else self._strides,
             "stream": None,
         }
-        # A structure whose fields overlap has none.
-        return interface if is_union(self.dtype) else interface | {"descr": self.dtype.descr}
+        descr = interface_fields(self.dtype)
+        return interface if descr is None else interface | {"descr": descr}
 
     def numpy(self) -> npt.NDArray[Any]:
         """Returns a copy in host memory."""

@@ -177,6 +177,32 @@ def is_union(dtype: np.dtype[Any]) -> bool:
     return any(low + size > high for (low, size), (high, _) in itertools.pairwise(parts))
 
 
+def interface_fields(dtype: np.dtype[Any]) -> list[tuple[Any, ...]] | None:
+    """Returns the fields of a type as array interfaces list them, with padding, in their order in
+    memory; None for a structure whose fields overlap, which these lists cannot hold.
+    """
+    if dtype.names is None:
+        return dtype.descr
+    if is_union(dtype):
+        return None
+    table = cast(Mapping[str, Any], dtype.fields)
+    listed: list[tuple[Any, ...]] = []
+    end = 0
+    for name in sorted(dtype.names, key=lambda one: int(table[one][1])):
+        kind, offset = table[name][:2]
+        if offset > end:
+            listed.append(("", f"|V{offset - end}"))
+        base, shape = kind.subdtype or (kind, None)
+        inner = interface_fields(base) if base.names is not None else base.str
+        if inner is None:
+            return None
+        listed.append((name, inner) if shape is None else (name, inner, shape))
+        end = offset + kind.itemsize
+    if dtype.itemsize > end:
+        listed.append(("", f"|V{dtype.itemsize - end}"))
+    return listed
+
+
 def numpy_dtype(fields: Sequence[tuple[str, str, int, int]]) -> np.dtype[Any]:
     """Returns the dtype of a point with these fields."""
     if len(fields) == 1:
