@@ -6,7 +6,7 @@ BUILD := build/python
 JOBS ?= $(shell nproc)
 
 .DEFAULT_GOAL := all
-.PHONY: all demo test test-cpp test-python wheel test-wheel soak lint format sanitize docs clean
+.PHONY: all demo test test-cpp test-python wheel test-wheel test-install soak lint format sanitize docs clean
 
 # Kernels for GPUs take minutes to compile: they are part of the build where a driver is installed,
 # or with `make TRANSHIP_CUDA=ON`.
@@ -90,7 +90,11 @@ wheel: $(VENV)/.ready-cuda-ON
 	PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist $(WHEEL)/made/*.whl
 
 test-wheel: wheel $(VENV)/.ready-test
-	$(BIN)/python -m pytest -q tests/packaging
+	$(BIN)/python -m pytest -q tests/packaging/test_wheel.py
+
+# `pip install .` and `pip install ./benchmarks` as README says: empty environments, with build isolation.
+test-install: $(VENV)/.ready-test
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pytest -q tests/packaging/test_install.py
 
 # Threads that share an engine, with every kind of memory; `make soak SOAK_SECONDS=600` by hand.
 SOAK_SECONDS ?= 60

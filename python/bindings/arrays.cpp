@@ -235,7 +235,7 @@ bool from_buffer(nb::handle object, Array& array, Hold held) {
     array.place.address = static_cast<std::byte*>(buffer.buf);
     array.writable = !buffer.readonly;
     array.name = "a host array";
-    if (!PyObject_TypeCheck(object.ptr(), numpy_array)) {
+    if (numpy_array == nullptr || !PyObject_TypeCheck(object.ptr(), numpy_array)) {
       array.owner = keep(buffer);
       return true;
     }
@@ -494,7 +494,15 @@ nb::list lowered(nb::handle source, nb::handle target) {
 }  // namespace
 
 void prepare_arrays() {
-  const nb::module_ numpy = nb::module_::import_("numpy");
+  nb::object numpy;
+  try {
+    numpy = nb::module_::import_("numpy");
+  } catch (nb::python_error& error) {
+    // The build loads the module to write its stub, in an environment without NumPy. No array is
+    // NumPy's there, and the package does not load without it.
+    if (!error.matches(PyExc_ModuleNotFoundError)) throw;
+    return;
+  }
   nb::object type = numpy.attr("ndarray");
   numpy_array = reinterpret_cast<PyTypeObject*>(type.release().ptr());
   int64_dtype = numpy.attr("dtype")("int64").release().ptr();

@@ -159,7 +159,9 @@ class StreamSource {
   CallerStream fixed_;  ///< the stream that it named at first
 };
 
+/// Finds NumPy's types, if it is installed, so that its arrays are read without calls of it.
 void prepare_arrays();
+
 void bind_arrays(nb::module_& module);
 void bind_calibration(nb::module_& module);
 void bind_device_arrays(nb::module_& module);

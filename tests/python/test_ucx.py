@@ -88,7 +88,7 @@ def test_a_ucx_that_is_not_there_says_what_to_install() -> None:
             print(error.code, error)
     """)
     assert out.startswith("unsupported") and "/nowhere/libucp.so.0 is not there" in out
-    assert "pip install 'tranship[ucx]'" in out
+    assert "pip install 'libucx-cu12>=1.22,<1.23'" in out
 
 
 @pytest.mark.skipif(

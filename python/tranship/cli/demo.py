@@ -28,14 +28,23 @@ def demo(
         Path, typer.Option(metavar="DIR", help="The folder for pictures, trace and report.")
     ] = Path("demo-out"),
     cells: Annotated[
-        int, typer.Option(help="Cells along each side of the cube, a multiple of 4 from 16 on.")
+        int,
+        typer.Option(
+            metavar="N", help="Cells along each side of the cube, a multiple of 4 from 16 on."
+        ),
     ] = 64,
-    steps: Annotated[int | None, typer.Option(help="Stop after so many steps.")] = None,
+    steps: Annotated[
+        int | None, typer.Option(metavar="N", help="Stop after so many steps.")
+    ] = None,
     time: Annotated[
         float | None,
-        typer.Option(help="Stop at this time of the simulation. Default: near the edge."),
+        typer.Option(
+            metavar="TIME", help="Stop at this time of the simulation. Default: near the edge."
+        ),
     ] = None,
-    every: Annotated[int, typer.Option(help="Steps between two looks of the analysis.")] = 10,
+    every: Annotated[
+        int, typer.Option(metavar="N", help="Steps between two looks of the analysis.")
+    ] = 10,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw pictures.")] = True,
     trace: Annotated[bool, typer.Option("--trace/--no-trace", help="Record the transfers.")] = True,
     as_json: JsonOption = False,
@@ -72,5 +81,7 @@ def check_needed(figures: bool) -> None:
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise CommandError(
-            f"the demo needs {' and '.join(missing)}", "pip install 'tranship[demo]'", exit_code=1
+            f"the demo needs {' and '.join(missing)}",
+            f"pip install {' '.join(missing)}",
+            exit_code=1,
         )

@@ -96,7 +96,7 @@ def require_matplotlib() -> None:
         import matplotlib  # noqa: F401
     except ImportError as error:
         raise NotFound(
-            "drawing needs Matplotlib, which is not installed", "pip install 'tranship[figures]'"
+            "drawing needs Matplotlib, which is not installed", "pip install matplotlib"
         ) from error
 
 

@@ -24,7 +24,7 @@ TEST(ucx_that_is_not_there_is_refused_with_what_to_do) {
   EXPECT(opened.error().code == ErrorCode::unsupported);
   const std::string message = opened.error().text();
   EXPECT(message.find("/nowhere/libucp.so.0 is not there") != std::string::npos);
-  EXPECT(message.find("pip install 'tranship[ucx]'") != std::string::npos);
+  EXPECT(message.find("pip install 'libucx-cu12>=1.22,<1.23'") != std::string::npos);
 }
 
 TEST(libraries_that_are_not_ucx_are_refused) {

@@ -14,7 +14,8 @@ namespace {
 
 constexpr const char* file_name = "libucp.so.0";
 constexpr const char* install_hint =
-    "install it with: pip install 'tranship[ucx]', or set ucx_library to the path of libucp.so.0";
+    "install it with: pip install 'libucx-cu12>=1.22,<1.23', or set ucx_library to the path of "
+    "libucp.so.0";
 /// Signals that UCX handles: faults, and the one that starts its debugger.
 constexpr std::array kept_signals{SIGHUP, SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
 
