@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .tables import DOTS_PER_INCH, Rows
+from .tables import DOTS_PER_INCH, FIXED, Rows
 
 __all__ = ["BENCHES", "draw"]
 
@@ -14,7 +14,7 @@ BENCHES = ("gpu-halo", "gpu-messages")
 
 BASELINE = "latency-oriented"
 SERIES = {
-    "tranship": ("Tranship, straight from type to type", "#1f6f8b", "o"),
+    "tranship": ("Tranship, straight from type to type", FIXED["tranship"], "o"),
     "tranship, packed": ("packed and sent without a wait between", "#e07b39", "s"),
     "wire alone": ("the packed bytes alone", "#888888", "|"),
 }

@@ -35,6 +35,9 @@ SPREAD_MAX = 50.0
 BARS_MAX = 48
 """A drawing with more bars has dots instead, all variants of a case in one row."""
 
+CASE_MAX = 60
+"""Letters of a case's name beside its dot."""
+
 CASES_MAX = 60
 """A drawing with more cases has one row for each group of cases."""
 
@@ -52,10 +55,22 @@ FIXED = {
     "plain socket": "#555555",
     "baseline": "#555555",
 }
+OWN = ("#5aa9c7", "#084c6b", "#8fc7dc", "#2f8f9d", "#00304a", "#74b3ce")
+"""Shades of Tranship's colour, for its other variants in one chart."""
 REST = (
     *("#e07b39", "#6a994e", "#8d5a97", "#577590", "#d4a017", "#2a9d8f", "#c9748f", "#7f5539"),
     *("#4361ee", "#9a031e", "#90be6d", "#b5838d", "#43aa8b", "#6d597a", "#f28482", "#a68a64"),
 )
+
+PREDICTED: dict[str, Any] = {
+    "color": "black",
+    "marker": "|",
+    "markersize": 12,
+    "markeredgewidth": 1.6,
+    "linestyle": "none",
+    "zorder": 3,
+}
+"""How a predicted time is drawn."""
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
@@ -66,6 +81,7 @@ def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     Lines with a rate and lines that only have a time get axes of their own.
     """
     from matplotlib import pyplot
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     if len(rows) > CASES_MAX:
@@ -86,20 +102,50 @@ def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     for axes, (part, timed) in zip(grid[:, 0], parts, strict=True):
         draw_part(axes, part, colours, timed, dots)
     label(figure, grid[-1, 0], bench, machine, rows)
-    if len(colours) > 1:
-        handles = [Patch(color=colour) for colour in colours.values()]
+    predicted = any(predicted_s(line) for row in rows.values() for line in row.values())
+    if len(colours) > 1 or predicted:
+        handles: list[Any] = [Patch(color=colour) for colour in colours.values()]
+        if predicted:
+            handles.append(Line2D([], [], **PREDICTED))
         columns = 4 if max(map(len, colours)) < 30 else 2
         figure.legend(
             handles,
-            list(colours),
+            [*colours, *(["predicted by the plan"] if predicted else [])],
             loc="outside lower left",
             ncols=columns,
             fontsize=8,
             frameon=False,
         )
+    for axes in grid[:, 0]:
+        make_room(figure, axes)
     figure.savefig(path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path
+
+
+def make_room(figure: Figure, axes: Axes) -> None:
+    """Widens the axes until the texts beside the bars end inside them.
+
+    A text is as long at any scale, and begins where its bar ends.
+    """
+    figure.draw_without_rendering()
+    frame = axes.get_window_extent()
+    least, most = axes.get_xlim()
+    for text in axes.texts:
+        at = axes.transData.transform((text.xy[0], 0))[0] - frame.x0  # type: ignore[attr-defined]
+        room = frame.width - (text.get_window_extent().x1 - frame.x0 - at)
+        if at <= room or room <= 0:
+            continue
+        if axes.get_xscale() == "log":
+            axes.set_xlim(right=max(axes.get_xlim()[1], least * (most / least) ** (at / room)))
+        else:
+            axes.set_xlim(right=max(axes.get_xlim()[1], least + (most - least) * at / room))
+
+
+def predicted_s(line: Line) -> float | None:
+    """Returns the seconds that the plan of a copy predicted, if the line has them."""
+    seconds: float | None = line.get("conditions", {}).get("predicted_s")
+    return seconds
 
 
 def parts_of(bench: str, rows: Rows) -> tuple[Rows, Rows]:
@@ -150,12 +196,15 @@ def targets_text(bench: str) -> str:
 
 def colours_of(variants: Sequence[str] | dict[str, None]) -> dict[str, str]:
     """Returns a colour for each variant. A variant's colour depends on its name, not on the chart,
-    unless two variants of one chart would share a colour."""
+    unless two variants of one chart would share a colour. All of Tranship are shades of one."""
     colours: dict[str, str] = {}
+    ours = [name for name in variants if name.startswith("tranship")]
     for name in sorted(variants):
-        colour = FIXED.get(name) or REST[zlib.crc32(name.encode()) % len(REST)]
+        shades = OWN if name in ours else REST
+        main = FIXED["tranship"] if ours == [name] else FIXED.get(name)
+        colour = main or shades[zlib.crc32(name.encode()) % len(shades)]
         if colour in colours.values():
-            free = [other for other in REST if other not in colours.values()]
+            free = [other for other in shades if other not in colours.values()]
             colour = free[zlib.crc32(name.encode()) % len(free)] if free else colour
         colours[name] = colour
     return {name: colours[name] for name in variants}
@@ -177,6 +226,9 @@ def draw_part(axes: Axes, rows: Rows, colours: dict[str, str], timed: bool, dots
         first = y
         for name, line in row.items():
             value = line["median_s"] / scale if timed else line["gbps"]
+            if (seconds := predicted_s(line)) is not None:
+                told = seconds / scale if timed else line["bytes"] / seconds / 1e9
+                axes.plot(told, first if dots else y, **PREDICTED)
             if dots:
                 axes.plot(value, first, "o", color=colours[name], markersize=6, alpha=0.9)
                 continue
@@ -241,6 +293,7 @@ def draw_groups(bench: str, machine: str, rows: Rows, path: Path) -> Path:
         axes.plot(numbers, [y] * len(numbers), "o", color=FIXED["tranship"], alpha=0.35)
         axes.plot(statistics.median(numbers), y, "|", color="black", markersize=14)
         least, case = min(values)
+        case = textwrap.shorten(case, CASE_MAX, placeholder="…")
         axes.annotate(
             f"{case}: {least:.2f}" if fractions else f"{case}: {least:.0f}",
             (least, y),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from .tables import DOTS_PER_INCH, Rows
+from .tables import DOTS_PER_INCH, FIXED, Rows
 
 __all__ = ["BENCHES", "draw"]
 
@@ -13,7 +13,7 @@ BENCHES = ("gpu-types",)
 
 LIMIT = "sectors"
 SERIES = {
-    "tranship": ("Tranship", "#1f6f8b"),
+    "tranship": ("Tranship", FIXED["tranship"]),
     "PyTorch": ("PyTorch", "#e07b39"),
     "CuPy": ("CuPy", "#6a994e"),
 }

@@ -16,8 +16,9 @@ from tranship.drawing import scene as scenes
 from tranship.drawing.plan import arrange_lanes, draw_plan
 from tranship.drawing.scene import LABEL_RADIUS, Scene, is_in_box
 from tranship.drawing.topology import draw_topology
+from tranship_bench.tables import FIXED, OWN, colours_of, draw_table
 
-pytest.importorskip("matplotlib")
+Figure = pytest.importorskip("matplotlib.figure").Figure
 
 
 @pytest.fixture
@@ -117,6 +118,42 @@ def test_lanes_go_from_left_to_right() -> None:
         *("n/a", "n/b", "n/c", "n/z")
     ]
     assert places["n/a"][1] == places["n/z"][1] != places["n/b"][1] == places["n/c"][1]
+
+
+def result(case: str, variant: str, gbps: float, **more: Any) -> dict[str, Any]:
+    """Returns a result line as a table draws it."""
+    seconds = (1 << 20) / gbps / 1e9
+    line = {"bench": "gpu-process", "case": case, "variant": variant, "bytes": 1 << 20}
+    return {**line, "gbps": gbps, "median_s": seconds, **more}
+
+
+def test_texts_beside_bars_end_inside_the_picture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[float] = []
+
+    def measure(figure: Figure, *_: object, **__: object) -> None:
+        figure.draw_without_rendering()
+        for axes in figure.axes:
+            frame = axes.get_window_extent().x1
+            ends.extend(text.get_window_extent().x1 - frame for text in axes.texts)
+
+    monkeypatch.setattr(Figure, "savefig", measure)
+    ratio = {"ratio": 1.0, "baseline": "cudaMemcpyPeerAsync"}
+    told = {"conditions": {"predicted_s": 1e-5}}
+    rows = {
+        "a": {"tranship": result("a", "tranship", 390.0, **ratio)},
+        "b": {"tranship": result("b", "tranship", 4.0, **ratio, **told)},
+    }
+    draw_table("gpu-process", "a machine", rows, tmp_path / "a.png")
+    assert len(ends) == 2 and max(ends) <= 1.0
+
+
+def test_tranship_has_one_colour() -> None:
+    several = colours_of(["tranship", "tranship, packed", "numpy"])
+    assert several["tranship"] == FIXED["tranship"]
+    assert several["tranship, packed"] in OWN and several["numpy"] == FIXED["numpy"]
+    assert colours_of(["mpi", "tranship-mpi"])["tranship-mpi"] == FIXED["tranship"]
 
 
 def test_an_arrow_bends_around_a_box() -> None:
