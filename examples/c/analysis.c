@@ -8,8 +8,8 @@ static double plate[side][side];
 
 static void check(tranship_code code) {
   if (code == TRANSHIP_OK) return;
-  fprintf(stderr, "%s: %s; %s\n", tranship_error_name(code), tranship_last_error(),
-          tranship_last_hint());
+  fprintf(stderr, "%s: %s\n", tranship_error_name(code), tranship_last_error());
+  if (tranship_last_hint()[0] != '\0') fprintf(stderr, "hint: %s\n", tranship_last_hint());
   exit(1);
 }
 

@@ -54,7 +54,7 @@ contains
   subroutine check(code)
     integer, intent(in) :: code
     if (code == TRANSHIP_OK) return
-    write (error_unit, '(3a)') tranship_last_error(), '; ', tranship_last_hint()
+    write (error_unit, '(a)') tranship_last_failure()
     error stop 1
   end subroutine
 

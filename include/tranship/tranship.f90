@@ -2,7 +2,8 @@
 !
 ! Compile this file with the program (`tranship config --fortran` prints its path). Functions return
 ! TRANSHIP_OK or another code; tranship_last_error() returns the message and tranship_last_hint()
-! what to do. Indices and versions are of kind int64; timeouts are seconds.
+! what to do. Versions and indices that are passed are of kind int32 or int64; a timeout is a number
+! of seconds, of any kind.
 ! docs/guides/c-and-fortran.md shows programs.
 module tranship
   use, intrinsic :: iso_c_binding
@@ -13,8 +14,8 @@ module tranship
   public :: tranship_get_next, tranship_get_latest, tranship_wait_next, tranship_discard
   public :: tranship_describe
   public :: tranship_put_async, tranship_get_async, tranship_request_wait, tranship_request_test
-  public :: tranship_request_free, tranship_last_error, tranship_last_hint, tranship_box
-  public :: tranship_array_of
+  public :: tranship_request_free, tranship_last_error, tranship_last_failure, tranship_last_hint
+  public :: tranship_box, tranship_array_of
 
   enum, bind(c)
     enumerator :: TRANSHIP_OK = 0
@@ -88,6 +89,34 @@ module tranship
   ! contiguous.
   interface tranship_array_of
     procedure array_of_f4, array_of_f8, array_of_i4, array_of_i8
+    procedure array_of_f4_4, array_of_f8_4, array_of_i4_4, array_of_i8_4
+  end interface
+
+  ! Versions and indices that are passed may be of four or of eight bytes. A version that a function
+  ! returns is of kind int64.
+  interface tranship_put
+    procedure put_8, put_4
+  end interface
+  interface tranship_get
+    procedure get_8, get_4
+  end interface
+  interface tranship_get_next
+    procedure get_next_8, get_next_4
+  end interface
+  interface tranship_wait_next
+    procedure wait_next_8, wait_next_4
+  end interface
+  interface tranship_discard
+    procedure discard_8, discard_4
+  end interface
+  interface tranship_put_async
+    procedure put_async_8, put_async_4
+  end interface
+  interface tranship_get_async
+    procedure get_async_8, get_async_4
+  end interface
+  interface tranship_box
+    procedure box_8, box_4
   end interface
 
   interface
@@ -258,7 +287,7 @@ contains
   function tranship_open(contact, staging, timeout, name) result(code)
     character(*), intent(in) :: contact
     type(tranship_staging), intent(out) :: staging
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     character(*), intent(in), optional :: name
     integer :: code
     character(:, c_char), allocatable, target :: own
@@ -268,7 +297,7 @@ contains
       own = trim(name)//c_null_char
       own_place = c_loc(own)
     end if
-    code = c_open(trim(contact)//c_null_char, own_place, timeout, staging%handle)
+    code = c_open(trim(contact)//c_null_char, own_place, seconds(timeout), staging%handle)
   end function
 
   ! Waits for asynchronous puts, declares that this client puts nothing more, and disconnects.
@@ -280,37 +309,38 @@ contains
   end function
 
   ! Puts an array as a box of a variable. When it returns, every client sees the whole box.
-  function tranship_put(staging, variable, version, array, timeout) result(code)
+  function put_8(staging, variable, version, array, timeout) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     integer(c_int64_t), intent(in) :: version
     type(tranship_array), intent(in) :: array
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     integer :: code
-    code = c_put(staging%handle, trim(variable)//c_null_char, version, array, timeout)
+    code = c_put(staging%handle, trim(variable)//c_null_char, version, array, seconds(timeout))
   end function
 
   ! Waits until the whole box has been put at this version, and writes it into the array.
-  function tranship_get(staging, variable, version, array, timeout) result(code)
+  function get_8(staging, variable, version, array, timeout) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     integer(c_int64_t), intent(in) :: version
     type(tranship_array), intent(in) :: array
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     integer :: code
-    code = c_get(staging%handle, trim(variable)//c_null_char, version, array, timeout)
+    code = c_get(staging%handle, trim(variable)//c_null_char, version, array, seconds(timeout))
   end function
 
   ! Does the same with the lowest version above `after`; TRANSHIP_FIRST: the lowest of all.
-  function tranship_get_next(staging, variable, after, array, timeout, version) result(code)
+  function get_next_8(staging, variable, after, array, timeout, version) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     integer(c_int64_t), intent(in) :: after
     type(tranship_array), intent(in) :: array
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     integer(c_int64_t), intent(out) :: version
     integer :: code
-    code = c_get_next(staging%handle, trim(variable)//c_null_char, after, array, timeout, version)
+    code = c_get_next(staging%handle, trim(variable)//c_null_char, after, array, &
+      seconds(timeout), version)
   end function
 
   ! Does the same with the highest version that covers the box.
@@ -318,22 +348,24 @@ contains
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     type(tranship_array), intent(in) :: array
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     integer(c_int64_t), intent(out) :: version
     integer :: code
-    code = c_get_latest(staging%handle, trim(variable)//c_null_char, array, timeout, version)
+    code = c_get_latest(staging%handle, trim(variable)//c_null_char, array, &
+      seconds(timeout), version)
   end function
 
   ! Waits as tranship_get_next does, and moves nothing; `array` may be a tranship_box().
-  function tranship_wait_next(staging, variable, after, array, timeout, version) result(code)
+  function wait_next_8(staging, variable, after, array, timeout, version) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     integer(c_int64_t), intent(in) :: after
     type(tranship_array), intent(in) :: array
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     integer(c_int64_t), intent(out) :: version
     integer :: code
-    code = c_wait_next(staging%handle, trim(variable)//c_null_char, after, array, timeout, version)
+    code = c_wait_next(staging%handle, trim(variable)//c_null_char, after, array, &
+      seconds(timeout), version)
   end function
 
   ! Defines a variable: its element type, such as 'f8', its domain, a tranship_box(), and the number
@@ -349,7 +381,7 @@ contains
   end function
 
   ! Discards a version. Gets that are reading it are not disturbed.
-  function tranship_discard(staging, variable, version) result(code)
+  function discard_8(staging, variable, version) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     integer(c_int64_t), intent(in) :: version
@@ -361,45 +393,45 @@ contains
   function tranship_describe(staging, name, timeout, variable) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: name
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     type(tranship_variable), intent(out) :: variable
     integer :: code
-    code = c_describe(staging%handle, trim(name)//c_null_char, timeout, variable)
+    code = c_describe(staging%handle, trim(name)//c_null_char, seconds(timeout), variable)
   end function
 
   ! Starts a put, as tranship_put. The array must stay until the request has ended.
-  function tranship_put_async(staging, variable, version, array, timeout, request) result(code)
+  function put_async_8(staging, variable, version, array, timeout, request) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     integer(c_int64_t), intent(in) :: version
     type(tranship_array), intent(in) :: array
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     type(tranship_request), intent(out) :: request
     integer :: code
-    code = c_put_async(staging%handle, trim(variable)//c_null_char, version, array, timeout, &
-      request%handle)
+    code = c_put_async(staging%handle, trim(variable)//c_null_char, version, array, &
+      seconds(timeout), request%handle)
   end function
 
   ! Starts a get, as tranship_get. The array must stay until the request has ended.
-  function tranship_get_async(staging, variable, version, array, timeout, request) result(code)
+  function get_async_8(staging, variable, version, array, timeout, request) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     integer(c_int64_t), intent(in) :: version
     type(tranship_array), intent(in) :: array
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     type(tranship_request), intent(out) :: request
     integer :: code
-    code = c_get_async(staging%handle, trim(variable)//c_null_char, version, array, timeout, &
-      request%handle)
+    code = c_get_async(staging%handle, trim(variable)//c_null_char, version, array, &
+      seconds(timeout), request%handle)
   end function
 
   ! Waits for the end, and returns what the put or get returned; TRANSHIP_TIMEOUT also if it has not
   ! ended within `timeout`.
   function tranship_request_wait(request, timeout) result(code)
     type(tranship_request), intent(in) :: request
-    real(c_double), intent(in) :: timeout
+    class(*), intent(in) :: timeout
     integer :: code
-    code = c_request_wait(request%handle, timeout)
+    code = c_request_wait(request%handle, seconds(timeout))
   end function
 
   ! Sets `ended` to whether the request has ended. Returns at once.
@@ -446,7 +478,7 @@ contains
   end function
 
   ! Returns a box without an array, for tranship_wait_next and tranship_define.
-  function tranship_box(extents, lower) result(box)
+  function box_8(extents, lower) result(box)
     integer(c_int64_t), intent(in) :: extents(:)
     integer(c_int64_t), intent(in), optional :: lower(:)
     type(tranship_array) :: box
@@ -476,7 +508,7 @@ contains
     integer(c_int64_t), intent(in), optional :: lower(:)
     type(tranship_array) :: array
     integer :: n(3)
-    array = tranship_box(shape(a, c_int64_t), lower)
+    array = box_8(shape(a, c_int64_t), lower)
     array%type = c_loc(f4)
     if (size(a) == 0) return
     n = 1
@@ -499,7 +531,7 @@ contains
     integer(c_int64_t), intent(in), optional :: lower(:)
     type(tranship_array) :: array
     integer :: n(3)
-    array = tranship_box(shape(a, c_int64_t), lower)
+    array = box_8(shape(a, c_int64_t), lower)
     array%type = c_loc(f8)
     if (size(a) == 0) return
     n = 1
@@ -522,7 +554,7 @@ contains
     integer(c_int64_t), intent(in), optional :: lower(:)
     type(tranship_array) :: array
     integer :: n(3)
-    array = tranship_box(shape(a, c_int64_t), lower)
+    array = box_8(shape(a, c_int64_t), lower)
     array%type = c_loc(i4)
     if (size(a) == 0) return
     n = 1
@@ -545,7 +577,7 @@ contains
     integer(c_int64_t), intent(in), optional :: lower(:)
     type(tranship_array) :: array
     integer :: n(3)
-    array = tranship_box(shape(a, c_int64_t), lower)
+    array = box_8(shape(a, c_int64_t), lower)
     array%type = c_loc(i8)
     if (size(a) == 0) return
     n = 1
@@ -561,6 +593,141 @@ contains
     rank default
       if (is_contiguous(a)) array%data = c_loc(a)
     end select
+  end function
+
+  ! The same with versions and indices of four bytes.
+
+  function put_4(staging, variable, version, array, timeout) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int32_t), intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    class(*), intent(in) :: timeout
+    integer :: code
+    code = put_8(staging, variable, int(version, c_int64_t), array, timeout)
+  end function
+
+  function get_4(staging, variable, version, array, timeout) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int32_t), intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    class(*), intent(in) :: timeout
+    integer :: code
+    code = get_8(staging, variable, int(version, c_int64_t), array, timeout)
+  end function
+
+  function get_next_4(staging, variable, after, array, timeout, version) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int32_t), intent(in) :: after
+    type(tranship_array), intent(in) :: array
+    class(*), intent(in) :: timeout
+    integer(c_int64_t), intent(out) :: version
+    integer :: code
+    code = get_next_8(staging, variable, int(after, c_int64_t), array, timeout, version)
+  end function
+
+  function wait_next_4(staging, variable, after, array, timeout, version) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int32_t), intent(in) :: after
+    type(tranship_array), intent(in) :: array
+    class(*), intent(in) :: timeout
+    integer(c_int64_t), intent(out) :: version
+    integer :: code
+    code = wait_next_8(staging, variable, int(after, c_int64_t), array, timeout, version)
+  end function
+
+  function discard_4(staging, variable, version) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int32_t), intent(in) :: version
+    integer :: code
+    code = discard_8(staging, variable, int(version, c_int64_t))
+  end function
+
+  function put_async_4(staging, variable, version, array, timeout, request) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int32_t), intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    class(*), intent(in) :: timeout
+    type(tranship_request), intent(out) :: request
+    integer :: code
+    code = put_async_8(staging, variable, int(version, c_int64_t), array, timeout, request)
+  end function
+
+  function get_async_4(staging, variable, version, array, timeout, request) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int32_t), intent(in) :: version
+    type(tranship_array), intent(in) :: array
+    class(*), intent(in) :: timeout
+    type(tranship_request), intent(out) :: request
+    integer :: code
+    code = get_async_8(staging, variable, int(version, c_int64_t), array, timeout, request)
+  end function
+
+  function box_4(extents, lower) result(box)
+    integer(c_int32_t), intent(in) :: extents(:)
+    integer(c_int32_t), intent(in), optional :: lower(:)
+    type(tranship_array) :: box
+    if (present(lower)) box = box_8(int(extents, c_int64_t), int(lower, c_int64_t))
+    if (.not. present(lower)) box = box_8(int(extents, c_int64_t))
+  end function
+
+  function array_of_f4_4(a, lower) result(array)
+    real(c_float), intent(in), target :: a(..)
+    integer(c_int32_t), intent(in) :: lower(:)
+    type(tranship_array) :: array
+    array = array_of_f4(a, int(lower, c_int64_t))
+  end function
+
+  function array_of_f8_4(a, lower) result(array)
+    real(c_double), intent(in), target :: a(..)
+    integer(c_int32_t), intent(in) :: lower(:)
+    type(tranship_array) :: array
+    array = array_of_f8(a, int(lower, c_int64_t))
+  end function
+
+  function array_of_i4_4(a, lower) result(array)
+    integer(c_int32_t), intent(in), target :: a(..)
+    integer(c_int32_t), intent(in) :: lower(:)
+    type(tranship_array) :: array
+    array = array_of_i4(a, int(lower, c_int64_t))
+  end function
+
+  function array_of_i8_4(a, lower) result(array)
+    integer(c_int64_t), intent(in), target :: a(..)
+    integer(c_int32_t), intent(in) :: lower(:)
+    type(tranship_array) :: array
+    array = array_of_i8(a, int(lower, c_int64_t))
+  end function
+
+  ! Returns a timeout as C has it. What is no number is less than nothing, which C refuses.
+  function seconds(timeout)
+    class(*), intent(in) :: timeout
+    real(c_double) :: seconds
+    seconds = -1
+    select type (timeout)
+    type is (real(c_double))
+      seconds = timeout
+    type is (real(c_float))
+      seconds = timeout
+    type is (integer(c_int32_t))
+      seconds = timeout
+    type is (integer(c_int64_t))
+      seconds = real(timeout, c_double)
+    end select
+  end function
+
+  ! Returns one line to print: what went wrong in this thread's last call that failed and, if there
+  ! is something to say, what to do about it.
+  function tranship_last_failure() result(text)
+    character(:), allocatable :: text
+    text = tranship_last_error()
+    if (len(tranship_last_hint()) > 0) text = text//'; '//tranship_last_hint()
   end function
 
 end module tranship

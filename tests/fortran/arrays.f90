@@ -41,6 +41,7 @@ program arrays
   call put('four', 0, tranship_array_of(four))
 
   call get_from_python()
+  call pass_default_kinds()
   call go_behind()
   call be_refused()
   call check(tranship_close(staging))
@@ -88,6 +89,29 @@ contains
                                    tranship_array_of(around(1:1, 1:1, 1:5), variable%lower(:3)), &
                                    patience, version))
     call expect(all(nint(around(1, 1, 1:5)) == [0, 1, 2, 3, 4]) .and. count(around >= 0) == 5)
+  end subroutine
+
+  ! Literals as one writes them: versions, indices and timeouts of default kinds.
+  subroutine pass_default_kinds()
+    real(real64), target :: got(3)
+    type(tranship_request) :: request
+    integer(int64) :: version
+    call check(tranship_put(staging, 'plain', 0, tranship_array_of(a8(:, 1, 1), lower=[2]), 20))
+    call check(tranship_get(staging, 'plain', 0, tranship_array_of(got, [2]), 20.0))
+    call expect(all(nint(got) == nint(a8(:, 1, 1))))
+    call check(tranship_wait_next(staging, 'plain', -1, tranship_box([3], [2]), 20_int64, version))
+    call expect(version == 0)
+    call check(tranship_get_next(staging, 'plain', -1, tranship_array_of(got, [2]), 20, version))
+    call check(tranship_put_async(staging, 'plain', 1, tranship_array_of(got, [2]), 20, request))
+    call check(tranship_request_wait(request, 20))
+    call tranship_request_free(request)
+    call check(tranship_get_async(staging, 'plain', 1, tranship_array_of(got, [2]), 20, request))
+    call check(tranship_request_wait(request, 20.0))
+    call tranship_request_free(request)
+    call check(tranship_discard(staging, 'plain', 0))
+    call expect(tranship_get(staging, 'plain', 1, tranship_array_of(got, [2]), 'soon') &
+                == TRANSHIP_INVALID_ARGUMENT)
+    call expect(tranship_last_failure() == tranship_last_error()//'; '//tranship_last_hint())
   end subroutine
 
   subroutine go_behind()
