@@ -55,7 +55,7 @@ def run_shell(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
         program.write_text(f'#!/bin/sh\nexec "{sys.executable}"{start} "$@"\n', encoding="utf-8")
         program.chmod(0o755)
     return subprocess.run(
-        ["bash", "-c", f"set -m\n{commands}"],
+        ["bash", "-c", commands],
         cwd=folder,
         env=dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}"),
         capture_output=True,
@@ -77,15 +77,15 @@ def run_block(word: str, profile: str, folder: Path) -> dict[str, Any]:
 def test_readme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The blocks of the README run as they stand, each in one process."""
     copying, staging = blocks_of(README, "python")
-    copied: dict[str, Any] = {}
     staged: dict[str, Any] = {}
     with chdir(tmp_path):
-        exec(copying, copied)
-        copied["engine"].close()
+        exec(copying, {})
+        assert "converts" in capsys.readouterr().out
+        rows, columns = np.load("rows.npy"), np.load("columns.npy")
+        assert columns.flags.f_contiguous and (columns == rows).all()
         exec(staging, staged)
-    assert (copied["planes"] == copied["images"].transpose(0, 3, 1, 2)).all()
-    assert "converts" in capsys.readouterr().out
-    assert (staged["window"] == [[1.0] * 4 + [0.0] * 6] * 32).all()
+    assert capsys.readouterr().out.split() == ["0", "6.0", "1", "7.0", "2", "8.0"]
+    assert (staged["window"] == [[2.0] * 4 + [12.0] * 6] * 32).all()
 
 
 def test_reference_of_python() -> None:
@@ -136,10 +136,25 @@ def test_couple_two_codes(profile: str, tmp_path: Path) -> None:
     lines = [line.split() for line in done.stdout.splitlines() if re.match(r"\d+ \d+\.", line)]
     expected = serial_sums(256, 20)
     assert [int(step) for step, _, _ in lines] == [*range(21), *range(21)]
+    warm = [int(rows) for _, _, rows in lines[:21]]
+    assert warm == sorted(warm) and warm[0] == 1 < warm[-1] < 20
     for half in (0, 1):
         got = [float(total) for _, total, _ in lines[21 * half : 21 * (half + 1)]]
         assert np.allclose(got, [sums[half] for sums in expected], rtol=1e-12)
     assert re.search(r"heat\b", done.stdout)
+
+
+def test_seeing_it(profile: str, tmp_path: Path) -> None:
+    """The trace of the programs of the guide, as the page on staging makes it."""
+    for text in blocks("couple-two-codes.md", "python"):
+        if text.startswith("# "):
+            (tmp_path / text.split()[1]).write_text(text, encoding="utf-8")
+    (commands,) = blocks_of(GUIDES.parent / "concepts" / "staging.md", "sh")
+    done = run_shell(commands, tmp_path)
+    assert done.returncode == 0, done.stderr
+    # Two servers, four simulations and an analysis.
+    assert done.stdout.count("serv") >= 2 and (tmp_path / "trace.json").stat().st_size > 10_000
+    assert len(list((tmp_path / "traces").iterdir())) == 7
 
 
 def test_couple_codes_in_c_and_fortran(profile: str, tmp_path: Path) -> None:

@@ -105,7 +105,15 @@ def rewrite_line(name: str, line: str) -> str:
         before, target, after = match.groups()[:3] if match[1] else match.groups()[3:]
         return f"{before}{rewrite(name, target)}{after}"
 
-    return LINK.sub(replaced, line)
+    return LINK.sub(replaced, in_table(line))
+
+
+def in_table(line: str) -> str:
+    """Returns a row of a table as the site's generator reads it: GitHub asks for a backslash before
+    a bar in code, which the generator would show."""
+    if not line.startswith("|"):
+        return line
+    return re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), line)
 
 
 def title_of(text: str) -> str | None:
