@@ -6,7 +6,9 @@ All is read from files of the kernel; no library is loaded.
 from __future__ import annotations
 
 import ctypes.util
+import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,23 +16,47 @@ from typing import Any
 
 from . import _core
 
-__all__ = ["RDMA_FOLDER", "cuda", "gpu_direct_storage", "hardware", "loaded_library", "rdma", "ucx"]
+__all__ = [
+    "RDMA_FOLDER",
+    "cuda",
+    "gpu_direct_storage",
+    "hardware",
+    "loaded_library",
+    "nvcc",
+    "rdma",
+    "ucx",
+]
 
 ROOT = Path("/")
 RDMA_FOLDER = Path("/sys/class/infiniband")
 """Folder in which the kernel lists RDMA cards."""
 
 
+WITHOUT_CUDA = "this build has no CUDA"
+"""How the core's reason for no GPUs begins where the build found no compiler for them."""
+
+
 def hardware() -> dict[str, Any]:
     """Returns all of it, as `tranship topology --json` prints it."""
     gpus, reason = _core.find_gpus()
+    build = cuda()
+    compiler = nvcc() if reason.startswith(WITHOUT_CUDA) else None
+    if compiler is not None:
+        reason = f"{WITHOUT_CUDA}; {compiler} is here now: install tranship again"
     return {
         "gpus": gpus,
         "no_gpus_because": reason or None,
-        "cuda": cuda(),
+        "cuda": build,
         "gpu_direct_storage": gpu_direct_storage(setting=storage_setting()),
         "rdma": rdma(),
     }
+
+
+def nvcc() -> str | None:
+    """Returns the path of the CUDA compiler that a build would use, if there is one."""
+    folders = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    beside = [os.path.join(folder, "bin", "nvcc") for folder in folders if folder]
+    return next(filter(None, map(shutil.which, ["nvcc", *beside])), None)
 
 
 def cuda(root: Path = ROOT) -> dict[str, Any]:
@@ -73,7 +99,7 @@ def ucx(setting: str, library: str) -> dict[str, Any]:
     candidates = [
         ("TRANSHIP_UCX", named if "/" in setting else ""),
         ("ucx_library", library),
-        ("tranship[ucx]", str(wheel)),
+        ("the package libucx-cu12", str(wheel)),
     ]
     for source, path in candidates:
         if path and Path(path).exists():

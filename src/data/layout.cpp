@@ -77,6 +77,16 @@ std::string Layout::to_string() const {
   return text;
 }
 
+namespace {
+
+std::string names_of(const IndexSpace& space) {
+  std::string names;
+  for (const Dimension& dimension : space) names += (names.empty() ? "" : ", ") + dimension.name;
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
 Status Layout::check(const IndexSpace& space) const {
   const auto known = [&](const Term& term) {
     return term.dimension.empty() ||
@@ -86,7 +96,8 @@ Status Layout::check(const IndexSpace& space) const {
   for (const Term& term : terms_) {
     if (!known(term)) {
       return bad("layout \"" + to_string() + "\" names dimension \"" + term.dimension +
-                 "\", which the index space does not have");
+                     "\", which the array does not have",
+                 "its dimensions are " + names_of(space));
     }
   }
   for (const Dimension& dimension : space) {

@@ -4,9 +4,8 @@
 namespace tranship {
 
 Result<std::shared_ptr<Gpus>> Gpus::open() {
-  return Error{ErrorCode::unsupported,
-               "this build has no CUDA: install the CUDA toolkit (nvcc) or the package "
-               "nvidia-cuda-nvcc, then install tranship again"};
+  return Error{ErrorCode::unsupported, "this build has no CUDA",
+               "install the CUDA toolkit (nvcc), then install tranship again"};
 }
 
 }  // namespace tranship

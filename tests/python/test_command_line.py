@@ -22,7 +22,7 @@ import pytest
 import tranship as ts
 from support import SOON_S
 from tranship import _core, profiles
-from tranship.cli import main
+from tranship.cli import app, main
 
 COMMANDS = ("calibrate", "config", "copy", "demo", "get", "ls", "plan", "put", "serve", "topology")
 
@@ -52,7 +52,15 @@ def test_the_package_runs_as_a_module(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "completed"), [("tranship to", "topology"), ("tranship copy --ver", "--verify")]
+    ("words", "completed"),
+    [
+        ("tranship to", "topology"),
+        ("tranship copy --ver", "--verify"),
+        ("tranship topology --machine h200-2", "h200-2"),
+        ("tranship plan --machine sapling --source node0/fi", "node0/file0"),
+        ("tranship plan --through node0/host0,node0/sh", "node0/host0,node0/shared0"),
+        ("tranship bench plan-c", "plan-cache"),
+    ],
 )
 def test_the_shell_completes(words: str, completed: str) -> None:
     environment = {"_TRANSHIP_COMPLETE": "complete_bash", "COMP_WORDS": words}
@@ -64,6 +72,19 @@ def test_the_shell_completes(words: str, completed: str) -> None:
         check=False,
     )
     assert done.stdout.split() == [completed], done.stderr
+
+
+@pytest.mark.parametrize("command", [*app.COMMANDS, "bench", "figures"])
+def test_help_fits_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """80 columns, without types of flags, and with no name or choice cut."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert not [line for line in text.splitlines() if len(line) > 80]
+    assert "<bool>" not in text and not re.search(r"\w…\]|\w\.\.\.$", text, re.MULTILINE)
+    assert command != "serve" or "[settings]" in text
 
 
 def test_every_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:

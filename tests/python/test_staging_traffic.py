@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from staging_servers import Servers
 
 import tranship as ts
 from tranship.cli import main
-from tranship.cli.staging import looks_at
+from tranship.cli.staging import Order, looks_at, ordered, show_rates
 
 PUT_PATH = "node0/host0 > node0/shared0"
 GET_PATH = "node0/shared0 > node0/host0"
@@ -149,3 +151,34 @@ def test_ls_shows_rates_at_each_look(serve: Servers, capsys: pytest.CaptureFixtu
         for line in capsys.readouterr().out.splitlines():
             (variable,) = json.loads(line)["variables"]
             assert all(variable[way]["bytes_per_second"] == 0 for way in ("puts", "gets"))
+
+
+def variables_of(rates: dict[str, int]) -> list[dict[str, Any]]:
+    """Returns variables as a look shows them, with these rates of their puts."""
+    none = {"count": 0, "bytes": 0, "paths": {}, "bytes_per_second": 0.0}
+    return [
+        {
+            "name": name,
+            "versions": [{"version": 3, "objects": 1, "bytes": 1 << 20}],
+            "puts": {"count": 2, "bytes": 2 << 20, "paths": {}, "bytes_per_second": float(rate)},
+            "gets": none,
+        }
+        for name, rate in rates.items()
+    ]
+
+
+def test_a_screen_holds_the_busiest_and_the_sums(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = {f"name[{k}]": (7 * k % 30) << 20 for k in range(30)}
+    listed = ordered(variables_of(rates), Order.rate)
+    monkeypatch.setattr("tranship.cli.staging.lines_of_terminal", lambda: 24)
+    show_rates(listed, [], paths=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 23 and "put rate" in lines[0]
+    assert re.match(r"name\[17\] +1 \(3\) +1 MiB +2, 2 MiB +0, 0 B +29 MiB/s +0 B/s", lines[1])
+    shown = sum(line.startswith("name[") for line in lines)
+    others, total = lines[1 + shown], lines[2 + shown]
+    assert others.startswith(f"{30 - shown} others") and f"{30 - shown} MiB" in others
+    assert re.match(r"\(all\) +30 MiB +60, 60 MiB +0, 0 B +435 MiB/s", total)
+    assert [one["name"] for one in ordered(listed, Order.name)] == sorted(rates)

@@ -29,9 +29,6 @@ tranship bench remote-gpu --quick --limit 28M --transports shared,ipc
 tranship bench staging-workflow --processes 4,4,2 --sizes 8,64
 """
 
-PANEL = "Options of remote-gpu"
-SHAPES_PANEL = "Options of shapes, which also has --sizes, in MiB (default: 64), and of types"
-STAGING_PANEL = "Options of staging-workflow; staging-shock has --iterations, --sender, --receiver"
 
 SIZES = ("small", "full")
 
@@ -46,118 +43,132 @@ LimitOption = Annotated[
     str | None,
     typer.Option(
         metavar="ELEMENTS",
-        help="Largest vector, as in 28M. Default: 400M, or what fits into memory.",
-        rich_help_panel=PANEL,
+        help="remote-gpu: largest vector, as in 28M. Default: 400M, or what fits into memory.",
     ),
 ]
 MinutesOption = Annotated[
     float | None,
     typer.Option(
-        help="Minutes after which no case begins. Default: 10; with --quick 1.",
-        rich_help_panel=PANEL,
+        metavar="N",
+        help="remote-gpu: minutes after which no case begins. Default: 10; with --quick 1.",
     ),
 ]
 RepeatsOption = Annotated[
-    int | None, typer.Option(help="Number of sums that the GPU computes.", rich_help_panel=PANEL)
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="remote-gpu: number of sums that the GPU computes.",
+    ),
 ]
 TransportsOption = Annotated[
     str | None,
     typer.Option(
         metavar="LIST",
-        help="Transports among shared,ipc,tcp,rdma. Default: all.",
-        rich_help_panel=PANEL,
+        help="remote-gpu: transports among shared,ipc,tcp,rdma. Default: all.",
     ),
 ]
 LaunchOption = Annotated[
     str | None,
     typer.Option(
         metavar="WORDS",
-        help="Command that starts the server elsewhere, as in 'ssh gpu2'; needs --addresses.",
-        rich_help_panel=PANEL,
+        help="remote-gpu: command that starts the server elsewhere, as in 'ssh gpu2'; "
+        "needs --addresses.",
     ),
 ]
 AddressesOption = Annotated[
     str | None,
     typer.Option(
         metavar="CLIENT,SERVER",
-        help="Addresses on which the two processes listen.",
-        rich_help_panel=PANEL,
+        help="remote-gpu: addresses on which the two processes listen.",
     ),
 ]
 LoopbackOption = Annotated[
     bool,
     typer.Option(
         "--loopback",
-        help="Run TCP over loopback, without a network namespace.",
-        rich_help_panel=PANEL,
+        help="remote-gpu: run TCP over loopback, without a network namespace.",
     ),
 ]
 ProcessesOption = Annotated[
     str | None,
     typer.Option(
         metavar="W,R,S",
-        help="Writers, readers and servers. Default: one writer and one reader a GPU, "
-        "or two of each.",
-        rich_help_panel=STAGING_PANEL,
+        help="staging-workflow: writers, readers and servers. Default: one writer and one "
+        "reader a GPU, or two of each.",
     ),
 ]
 SizesOption = Annotated[
     str | None,
     typer.Option(
         metavar="LIST",
-        help="Sizes in MiB of each writer's data. Default: 8,64,256.",
-        rich_help_panel=STAGING_PANEL,
+        help="staging-workflow: sizes in MiB of each writer's data (default: 8,64,256); "
+        "shapes: of the arrays (default: 64).",
     ),
 ]
 IterationsOption = Annotated[
     int | None,
     typer.Option(
-        help="Iterations that count. Default: 10; with --quick 5.", rich_help_panel=STAGING_PANEL
+        metavar="N",
+        help="staging-workflow, staging-shock: iterations that count. Default: 10; with --quick 5.",
     ),
 ]
 IntervalOption = Annotated[
     float | None,
     typer.Option(
         metavar="SECONDS",
-        help="Seconds between the starts of two iterations. Default: 0.",
-        rich_help_panel=STAGING_PANEL,
+        help="staging-workflow: seconds between the starts of two iterations. Default: 0.",
     ),
 ]
 SeedOption = Annotated[
     int | None,
     typer.Option(
-        help="Seed of the random shapes or types: it gives the same ones everywhere. Default: 1.",
-        rich_help_panel=SHAPES_PANEL,
+        metavar="N",
+        help="shapes, types: seed of the random cases: it gives the same ones everywhere. "
+        "Default: 1.",
     ),
 ]
 CasesOption = Annotated[
     int | None,
     typer.Option(
-        help="Number of shapes (default: 50) or of types (150).",
+        metavar="N",
+        help="shapes, types: number of cases. Default: 50 shapes, 150 types.",
         min=1,
-        rich_help_panel=SHAPES_PANEL,
     ),
 ]
 SenderOption = Annotated[
     str | None,
     typer.Option(
         metavar="DESIGN",
-        help="Design of puts: pipeline, 'strong baseline' or direct. Default: all.",
-        rich_help_panel=STAGING_PANEL,
+        help="staging-workflow, staging-shock: design of puts: pipeline, 'strong baseline' or "
+        "direct. Default: all.",
     ),
 ]
 ReceiverOption = Annotated[
     str | None,
     typer.Option(
         metavar="DESIGN",
-        help="Design of gets: 'strong baseline', hybrid or direct. Default: all.",
-        rich_help_panel=STAGING_PANEL,
+        help="staging-workflow, staging-shock: design of gets: 'strong baseline', hybrid or "
+        "direct. Default: all.",
     ),
 ]
 
 
+def bench_names(incomplete: str) -> list[str]:
+    """Returns what a shell proposes for the name of a benchmark."""
+    benches = importlib.import_module("tranship_bench.benches")
+    names = ["list", *(name for name, _ in benches.list_benches())]
+    return [name for name in names if name.startswith(incomplete)]
+
+
 def bench(
-    name: Annotated[str, typer.Argument(help='Name of a benchmark, or "list" for all names.')],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            autocompletion=bench_names,
+            help='Name of a benchmark, or "list" for all names.',
+        ),
+    ],
     machine: Annotated[
         str | None,
         typer.Option(

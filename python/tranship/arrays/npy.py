@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from .. import _core
 from ..errors import Error, InvalidArgument, NotFound, make
 from .dtypes import field_specs
 from .extents import Extents, c_order, extent_specs
@@ -103,6 +104,8 @@ def new_npy(
     names, named = extent_specs(extents)
     specs = field_specs(fields)
     text = layout if layout is not None else c_order(names)
+    # Says what is wrong with a layout of no file at all, such as a dimension that there is not.
+    _core.layout_bytes(names, specs, text)
     terms = [term.strip() for term in text.split(",") if term.strip() != "F"]
     ordered = [name for name, _ in names]
     if terms not in (ordered, ordered[::-1]):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -54,17 +55,25 @@ def build(name: str | None = None) -> typer.Typer:
     app = typer.Typer(
         help="Move N-dimensional arrays between any two memories, in one call.",
         pretty_exceptions_enable=False,
+        # Plain help fits 80 columns: frames and types of flags take half of them, and in brackets
+        # stand words of ours, not styles.
+        rich_markup_mode=None,
         invoke_without_command=True,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(root)
     for each, command in commands(name).items():
-        lines = ["Examples:", *command.examples.strip().splitlines()]
+        lines = command.examples.strip().splitlines()
         settings = {
             "ignore_unknown_options": command.takes_anything,
             "allow_interspersed_args": each not in RUNS_PROGRAMS,
         }
-        app.command(each, epilog="\n\n".join(lines), context_settings=settings)(command.function)
+        # "\b" keeps the lines below it as they are: they are to be pasted into a shell.
+        epilog = "\n".join(["Examples:", "", "\b", *(f"  {line}" for line in lines)])
+        first = (inspect.getdoc(command.function) or "").partition("\n\n")[0].replace("\n", " ")
+        app.command(each, epilog=epilog, short_help=first, context_settings=settings)(
+            command.function
+        )
     return app
 
 
@@ -169,8 +178,7 @@ def explain_failure(error: Exception, words: list[str]) -> int:
         complain(error.message, error.hint or next(iter(fallbacks), help_hint if usage else ""))
         return EXIT_USAGE if usage else EXIT_FAILED
     if isinstance(error, UsageError):
-        format_message: Callable[[], str] = getattr(error, "format_message", lambda: str(error))
-        message = format_message().rstrip(".").replace("Value error, ", "")
+        message = plain_message(error)
         known = any(name in words[:1] for name in (*COMMANDS, *BENCHMARKS))
         complain(message, help_hint if known else "`tranship --help` lists the commands")
         return EXIT_USAGE
@@ -182,6 +190,36 @@ def explain_failure(error: Exception, words: list[str]) -> int:
         complain("there is not enough memory", "lower --memory, or the extents")
         return EXIT_FAILED
     raise error
+
+
+BOUNDS = {
+    "greater_than_equal": ("ge", "small", "least"),
+    "less_than_equal": ("le", "large", "most"),
+}
+"""Kinds of refused numbers: where the bound stands in the refusal, and the words for it."""
+
+
+def plain_message(error: Exception) -> str:
+    """Returns what is wrong with a command line, with the refused word itself.
+
+    Newer versions of Typer leave the check of numbers to Pydantic, whose messages are those of a
+    schema; its refusal is the error's cause.
+    """
+    format_message: Callable[[], str] = getattr(error, "format_message", lambda: str(error))
+    message = format_message().rstrip(".").replace("Value error, ", "")
+    refusals: Callable[[], list[dict[str, Any]]] | None = getattr(
+        error.__cause__ or error.__context__, "errors", None
+    )
+    if not callable(refusals) or not refusals():
+        return message
+    refusal = refusals()[0]
+    where, what = message.replace(str(refusal["msg"]), ""), str(refusal["input"])
+    if refusal["type"].startswith(("int_", "float_")):
+        return f"{where}{what!r} is not a {'whole ' * refusal['type'].startswith('int_')}number"
+    if refusal["type"] not in BOUNDS:
+        return message
+    key, size, end = BOUNDS[refusal["type"]]
+    return f"{where}{what} is too {size}: the {end} is {refusal['ctx'][key]:g}"
 
 
 def silence_stdout() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-import shutil
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .. import __version__, _core, profiles
-from ..hardware import hardware, ucx
+from ..hardware import hardware, nvcc, ucx
 from ..installed import include_folder, library_file
 from ..topology import gpu_rdma_text, storage_line
+from ..units import bytes_text
 from .inputs import JsonOption
 from .talk import CommandError, print_json, print_table, table_of
 
@@ -24,9 +24,11 @@ tranship config
 tranship config --json
 TRANSHIP_THREADS=4 tranship config
 cc simulation.c $(tranship config --cflags --libs) -o simulation
-c++ -std=c++20 particles.cpp $(tranship config --cflags --libs) -o particles
+c++ -std=c++20 particles.cpp $(tranship config --cflags --libs) \\
+  -o particles
 cmake -S . -B build -D tranship_DIR="$(tranship config --cmake-dir)"
-gfortran $(tranship config --fortran) simulation.f90 $(tranship config --libs) -o simulation
+gfortran $(tranship config --fortran) simulation.f90 \\
+  $(tranship config --libs) -o simulation
 """
 
 
@@ -121,7 +123,7 @@ def gpu() -> dict[str, Any]:
         "emulated": any(row["emulated"] for row in present["gpus"]),
         "unusable_because": present["no_gpus_because"],
         "present": len(list(cards.iterdir())) if cards.is_dir() else 0,
-        "nvcc": shutil.which("nvcc"),
+        "nvcc": nvcc(),
         "gpu_direct_storage": present["gpu_direct_storage"],
         "rdma": present["rdma"],
     }
@@ -166,9 +168,17 @@ def gpu_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
 def ucx_text(found: dict[str, Any]) -> str:
     """Returns which UCX would be loaded and what it reaches, for people."""
     if found["library"] is None:
-        return "none: pip install 'tranship[ucx]', or set TRANSHIP_UCX to the folder of one"
+        return (
+            "none: pip install 'libucx-cu12>=1.22,<1.23', or set TRANSHIP_UCX to the folder of one"
+        )
     reached = ", ".join(found["reaches"]) or "processes of this machine"
     return f"{found['library']} ({found['from']}); reaches {reached}"
+
+
+def value_text(entry: dict[str, Any]) -> str:
+    """Returns a setting's value; sizes in their unit, which is read as well."""
+    size = entry["name"].endswith("_bytes") and entry["value"].isdecimal()
+    return bytes_text(int(entry["value"])) if size else str(entry["value"])
 
 
 def print_config(content: dict[str, Any]) -> None:
@@ -176,7 +186,7 @@ def print_config(content: dict[str, Any]) -> None:
     settings = table_of("setting", "~value", "source", "~meaning")
     for entry in content["settings"]:
         source = "default" if entry["source"] == "default" else "environment"
-        settings.add_row(entry["name"], entry["value"], source, entry["help"])
+        settings.add_row(entry["name"], value_text(entry), source, entry["help"])
     facts = table_of("installed", "~")
     for name, value in content["versions"].items():
         facts.add_row(name.replace("_", " "), value or "none")

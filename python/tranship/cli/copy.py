@@ -34,8 +34,9 @@ __all__ = ["EXAMPLES", "copy"]
 
 EXAMPLES = """
 tranship copy in.npy out.npy --target-layout "d0,d1"
-tranship copy in.npy blocks.bin --target-layout "d1:64,d0:64,d1,d0" --memory 1GiB
-tranship copy raw.bin out.npy --extents x=4096,y=4096 --fields re:f4,im:f4 --source-layout "x,y,F"
+tranship copy in.npy blocks.bin --target-layout "d1:64,d0:64,d1,d0"
+tranship copy raw.bin out.npy --extents x=4096,y=4096 \\
+  --fields re:f4,im:f4 --source-layout "x,y,F" --memory 1GiB
 """
 
 WAIT_S = 0.1
@@ -65,8 +66,13 @@ class Request:
 
 
 def copy(
-    source: Annotated[Path, typer.Argument(help="A .npy file, or a raw one with --extents.")],
-    target: Annotated[Path, typer.Argument(help="A .npy file, or any other name for a raw one.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="A .npy file, or a raw one with --extents.")
+    ],
+    target: Annotated[
+        Path,
+        typer.Argument(metavar="TARGET", help="A .npy file, or any other name for a raw one."),
+    ],
     target_layout: Annotated[
         str | None,
         typer.Option(metavar="LAYOUT", help="Fastest first. Default: as the source has it."),

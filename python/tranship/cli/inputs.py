@@ -10,7 +10,9 @@ import numpy as np
 import typer
 
 from .. import _core, profiles
+from ..errors import NotFound
 from ..units import bytes_text, seconds_text
+from .completion import machine_files
 from .talk import CommandError, progress_bar
 
 __all__ = [
@@ -34,6 +36,7 @@ MachineOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME|FILE",
+        autocompletion=machine_files,
         help="A profile that comes with the package, or a file. Default: this machine's.",
     ),
 ]
@@ -125,7 +128,10 @@ def profile_of(machine: str | None) -> str:
     if machine is None:
         with progress_bar("measuring this machine, once") as report:
             return profiles.of_this_machine(report)
-    return profiles.load(machine)
+    try:
+        return profiles.load(machine)
+    except NotFound as error:  # a slip in the command line
+        raise CommandError(error.message, error.hint) from error
 
 
 def field_list(fields: dict[str, str]) -> list[Any]:

@@ -38,7 +38,7 @@ class Pack(StrEnum):
 def mpi_run(
     program: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PROGRAM…", help="The program and its arguments."),
+        typer.Argument(metavar="PROGRAM", help="The program and its arguments."),
     ] = None,
     processes: Annotated[
         int, typer.Option("-n", "--processes", metavar="N", min=1, help="Number of processes.")

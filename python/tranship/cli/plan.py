@@ -11,6 +11,7 @@ import typer
 
 from .. import _core
 from ..errors import NotFound
+from .completion import memory_names
 from .inputs import (
     JsonOption,
     MachineOption,
@@ -28,21 +29,27 @@ from .talk import CommandError, print_json, say
 __all__ = ["EXAMPLES", "plan"]
 
 EXAMPLES = """
-tranship plan --source node0/host0 --target node0/file0 --extents x=4096,y=4096 --fields f:8 \
---source-layout "F,x,y" --target-layout "F,y,x"
-tranship plan --machine profile.json --source node0/file0 --target node1/host0 \
---extents x=512,y=512 --fields re:f4,im:f4 --json
-tranship plan --machine sapling --source node0/device0 --target node1/device0 \
---extents x=4096,y=4096 --fields f:16 --source-layout "F,x,y" --target-layout "F,y,x" \
---draw plan.png
-tranship plan --machine h200-4 --source node0/pinned0 --target node0/device0 \
---extents x=268435456 --fields f:f4 --lanes 4
+tranship plan --source node0/host0 --target node0/file0 \\
+  --extents x=4096,y=4096 --source-layout "F,x,y" --target-layout "F,y,x"
+tranship plan --machine profile.json --source node0/file0 \\
+  --target node1/host0 --extents x=512,y=512 --fields re:f4,im:f4 --json
+tranship plan --machine sapling --source node0/device0 \\
+  --target node1/device0 --extents x=4096,y=4096 --fields f:16 \\
+  --source-layout "F,x,y" --target-layout "F,y,x" --draw plan.png
+tranship plan --machine h200-4 --source node0/pinned0 \\
+  --target node0/device0 --extents x=268435456 --fields f:f4 --lanes 4
 """
 
 
 def plan(
-    source: Annotated[str, typer.Option(metavar="MEMORY", help="Such as node0/host0.")],
-    target: Annotated[str, typer.Option(metavar="MEMORY", help="Such as node0/file0.")],
+    source: Annotated[
+        str,
+        typer.Option(metavar="MEMORY", autocompletion=memory_names, help="Such as node0/host0."),
+    ],
+    target: Annotated[
+        str,
+        typer.Option(metavar="MEMORY", autocompletion=memory_names, help="Such as node0/file0."),
+    ],
     extents: Annotated[str, typer.Option(metavar="NAME=N,..", help="Such as x=4096,y=4096.")],
     fields: Annotated[
         str, typer.Option(metavar="NAME:TYPE,..", help="Such as re:f4,im:f4, or f:16 for bytes.")
@@ -69,16 +76,21 @@ def plan(
         ),
     ] = None,
     lanes: Annotated[
-        int, typer.Option(min=1, max=8, help="Most paths that may be used at once.")
+        int, typer.Option(metavar="N", min=1, max=8, help="Most paths that may be used at once.")
     ] = 1,
     through: Annotated[
         str | None,
-        typer.Option(metavar="MEMORY,..", help="The memories between the ends, to force a path."),
+        typer.Option(
+            metavar="MEMORY,..",
+            autocompletion=memory_names,
+            help="The memories between the ends, to force a path.",
+        ),
     ] = None,
     waiting: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CHANNEL=SECONDS", help="Work that goes first on a channel. May be repeated."
+            metavar="CHANNEL=SECONDS",
+            help="Work that goes first on a channel. May be repeated.",
         ),
     ] = None,
     draw: Annotated[

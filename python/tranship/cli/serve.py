@@ -28,7 +28,7 @@ __all__ = ["EXAMPLES", "serve"]
 EXAMPLES = """
 tranship serve --contact staging.contact --memory 8GiB
 tranship serve --servers 2 --versions 10 --full discard-oldest
-tranship serve --memory 8GiB --full spill --spill /scratch --spill-max 500GiB
+tranship serve --memory 8GiB --full spill --spill /scratch
 srun -n 4 tranship serve --servers 4 --contact /scratch/staging.contact
 tranship serve --config staging.toml
 """

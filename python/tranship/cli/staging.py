@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,13 +19,14 @@ import typer
 from rich.table import Table
 
 from ..arrays.npy import beside, read_header
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, NotFound
 from ..staging import Staging
-from ..units import bytes_text, rate_text
+from ..units import bytes_text
 from .inputs import JsonOption
 from .talk import (
     CommandError,
     clear_screen,
+    lines_of_terminal,
     on_terminal,
     print_json,
     print_table,
@@ -60,6 +62,10 @@ LowerOption = Annotated[
 ]
 WAYS = ("puts", "gets")
 RATES = (">put rate", ">get rate")
+TOTAL = "(all)"
+"""Name of the row with the sums."""
+ROWS_AROUND = 5
+"""Lines around the variables of a screen: two headings, the sums, an empty line, the prompt."""
 FIND_S = 2.0
 """How long a command looks for a server that may be about to start."""
 TimeoutOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait.")]
@@ -75,6 +81,20 @@ def corner(text: str | None, option: str) -> tuple[int, ...] | None:
         raise CommandError(
             f"{option} {text} is not a list of indices", "write it as 0,0,128"
         ) from None
+
+
+def connected(server: str) -> Staging:
+    """Connects to a staging server.
+
+    Raises:
+        CommandError: There is none, and no sign of one.
+    """
+    try:
+        return Staging(server, timeout=FIND_S)
+    except NotFound as error:
+        raise CommandError(
+            error.message, f"start a server: tranship serve --contact {server}", exit_code=1
+        ) from error
 
 
 def load(file: Path, member: str | None) -> npt.NDArray[Any]:
@@ -130,7 +150,7 @@ def put(
 ) -> None:
     """Put an array of a .npy file, or of an .npz archive, as a box of a variable."""
     array = load(file, member)
-    with Staging(server, timeout=FIND_S) as staging:
+    with connected(server) as staging:
         first = corner(lower, "--lower")
         staging.put(name, version, array, first, timeout=timeout)
     if as_json:
@@ -163,7 +183,7 @@ def get(
     """Get a box of a variable into a .npy file. Default: all that was ever put."""
     if version != "latest" and not re.fullmatch(r"-?[0-9]+", version):
         raise CommandError(f"{version!r} is not a version", 'give a whole number, or "latest"')
-    with Staging(server, timeout=FIND_S) as staging:
+    with connected(server) as staging:
         array = staging.get(
             name,
             "latest" if version == "latest" else int(version),
@@ -188,6 +208,14 @@ def get(
     say(f"{bytes_text(array.nbytes)} of {name} are in {file}")
 
 
+class Order(StrEnum):
+    """Which variables come first."""
+
+    name = "name"
+    memory = "memory"
+    rate = "rate"
+
+
 def ls(
     server: ServerArgument,
     watch: Annotated[
@@ -199,28 +227,61 @@ def ls(
     looks: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="With --watch: end after N of them.")
     ] = None,
+    sort: Annotated[
+        Order | None,
+        typer.Option(
+            help="Which variables come first: by name, the largest, or with --watch the busiest. "
+            "Default: name; with --watch on a terminal rate.",
+        ),
+    ] = None,
     paths: Annotated[
         bool, typer.Option("--paths", help="Show by which paths puts and gets went.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the variables of staging servers, what was put and got, and the servers."""
-    if looks is not None and watch is None:
-        raise CommandError("--looks needs --watch", "say how often: --watch 1")
-    with Staging(server, timeout=FIND_S) as staging:
+    """List the variables of staging servers, what was put and got, and the servers.
+
+    With --watch on a terminal, what fits its height is shown, the busiest variables first.
+    """
+    if watch is None and (looks is not None or sort is Order.rate):
+        option = "--looks" if looks is not None else "--sort rate"
+        raise CommandError(f"{option} needs --watch", "say how often: --watch 1")
+    with connected(server) as staging:
         if watch is None:
-            show(staging.ls(), staging.servers(), paths, as_json)
+            show(ordered(staging.ls(), sort), staging.servers(), paths, as_json)
             return
+        order = sort or (Order.rate if on_terminal() and not as_json else None)
         for number, variables in enumerate(looks_at(staging, watch, looks)):
+            listed = ordered(variables, order)
             if as_json:
-                print(json.dumps({"variables": variables, "servers": staging.servers()}))
+                print(json.dumps({"variables": listed, "servers": staging.servers()}))
             else:
                 if on_terminal():
                     clear_screen()
                 elif number > 0:
                     print()
-                show(variables, staging.servers(), paths, as_json)
+                show_rates(listed, staging.servers(), paths)
             sys.stdout.flush()
+
+
+def ordered(variables: list[dict[str, Any]], order: Order | None) -> list[dict[str, Any]]:
+    """Returns the variables in an order; those that are equal in it, by name."""
+    by_name = sorted(variables, key=lambda one: str(one["name"])) if order else variables
+    if order is Order.memory:
+        return sorted(by_name, key=memory_of, reverse=True)
+    if order is Order.rate:
+        return sorted(by_name, key=rate_of, reverse=True)
+    return by_name
+
+
+def memory_of(variable: dict[str, Any]) -> int:
+    """Returns the bytes that all versions of a variable take."""
+    return sum(version["bytes"] for version in variable["versions"])
+
+
+def rate_of(variable: dict[str, Any]) -> float:
+    """Returns the bytes a second that were put and got since the look before."""
+    return sum(float(variable[way]["bytes_per_second"]) for way in WAYS)
 
 
 def looks_at(staging: Staging, seconds: float, count: int | None) -> Iterator[list[dict[str, Any]]]:
@@ -252,23 +313,67 @@ def show(
     table = table_of("variable", "~type", "~bounds", "~versions", ">objects", ">memory")
     for variable in variables:
         table.add_row(*row_of(variable))
+    if len(variables) > 1:
+        objects = sum(v["objects"] for one in variables for v in one["versions"])
+        table.add_row(TOTAL, "", "", "", str(objects), bytes_text(sum(map(memory_of, variables))))
     print_table(table)
     if variables:
         print()
-    rates = any("bytes_per_second" in variable["puts"] for variable in variables)
-    table = table_of("variable", ">producers", ">puts", ">gets", *(RATES if rates else ()))
+    table = table_of("variable", ">producers", ">puts", ">gets")
     for variable in variables:
-        table.add_row(*traffic_row(variable))
+        moved = [moved_text([variable], way) for way in WAYS]
+        table.add_row(variable["name"], str(variable["producers"]), *moved)
+    if len(variables) > 1:
+        table.add_row(TOTAL, "", *(moved_text(variables, way) for way in WAYS))
     print_table(table)
     if paths:
         print_table(table_of_paths(variables))
     print()
+    print_table(table_of_servers(servers))
+
+
+def show_rates(variables: list[dict[str, Any]], servers: list[dict[str, Any]], paths: bool) -> None:
+    """Prints what moves: on a terminal no more variables than fit, and all of them in the total."""
+    room = max(lines_of_terminal() - len(servers) - ROWS_AROUND, 1)
+    shown = variables if len(variables) <= room else variables[: room - 1]
+    table = table_of("variable", "~versions", ">memory", ">puts", ">gets", *RATES)
+    for variable in shown:
+        table.add_row(*rates_row(variable["name"], versions_text(variable), [variable]))
+    if len(shown) < len(variables):
+        rest = variables[len(shown) :]
+        table.add_row(*rates_row(f"{len(rest)} others", "", rest))
+    if len(variables) > 1:
+        table.add_row(*rates_row(TOTAL, "", variables))
+    print_table(table)
+    if paths:
+        print_table(table_of_paths(variables))
+    print()
+    print_table(table_of_servers(servers))
+
+
+def rates_row(name: str, versions: str, variables: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Returns what some variables take, and what was put and got of them since the look before.
+
+    Rates are in the units of the sizes beside them.
+    """
+    rates = [sum(one[way]["bytes_per_second"] for one in variables) for way in WAYS]
+    return (
+        name,
+        versions,
+        bytes_text(sum(map(memory_of, variables))),
+        *(moved_text(variables, way) for way in WAYS),
+        *(f"{bytes_text(rate)}/s" for rate in rates),
+    )
+
+
+def table_of_servers(servers: list[dict[str, Any]]) -> Table:
+    """Returns what each server has and holds."""
     table = table_of(">server", "~at", ">memory", ">in use", ">on disk", ">clients", "~names")
     for one in servers:
         sizes = [bytes_text(one[key]) for key in ("memory", "memory_used", "spilled")]
         names = ", ".join(one["names"])
         table.add_row(str(one["server"]), one["contact"], *sizes, str(one["clients"]), names)
-    print_table(table)
+    return table
 
 
 def table_of_paths(variables: list[dict[str, Any]]) -> Table:
@@ -283,25 +388,25 @@ def table_of_paths(variables: list[dict[str, Any]]) -> Table:
 
 def row_of(variable: dict[str, Any]) -> tuple[str, ...]:
     """Returns name, type, bounds and versions of a variable."""
-    versions = variable["versions"]
-    first_last = [str(versions[k]["version"]) for k in ((0, -1) if len(versions) > 1 else (0,))]
     bounds = zip(variable["lower"], variable["upper"], strict=True)
     return (
         variable["name"],
         variable["type"],
         ", ".join(f"{a}:{b}" for a, b in bounds),
-        f"{len(versions)} ({' to '.join(first_last)})" if versions else "0",
-        str(sum(version["objects"] for version in versions)),
-        bytes_text(sum(version["bytes"] for version in versions)),
+        versions_text(variable),
+        str(sum(version["objects"] for version in variable["versions"])),
+        bytes_text(memory_of(variable)),
     )
 
 
-def traffic_row(variable: dict[str, Any]) -> tuple[str, ...]:
-    """Returns what was put and got, and how fast since the look before."""
-    moved = [variable[way] for way in WAYS]
-    return (
-        variable["name"],
-        str(variable["producers"]),
-        *(f"{way['count']}, {bytes_text(way['bytes'])}" for way in moved),
-        *(rate_text(way["bytes_per_second"]) for way in moved if "bytes_per_second" in way),
-    )
+def versions_text(variable: dict[str, Any]) -> str:
+    """Returns how many versions a variable has, and the first and the last one."""
+    versions = variable["versions"]
+    first_last = [str(versions[k]["version"]) for k in ((0, -1) if len(versions) > 1 else (0,))]
+    return f"{len(versions)} ({' to '.join(first_last)})" if versions else "0"
+
+
+def moved_text(variables: list[dict[str, Any]], way: str) -> str:
+    """Returns how often and how much of some variables was put, or got."""
+    count = sum(variable[way]["count"] for variable in variables)
+    return f"{count}, {bytes_text(sum(variable[way]['bytes'] for variable in variables))}"

@@ -23,6 +23,7 @@ __all__ = [
     "clear_screen",
     "columns",
     "complain",
+    "lines_of_terminal",
     "on_terminal",
     "print_json",
     "print_table",
@@ -35,6 +36,7 @@ Report = Callable[[float, str], None]
 
 PIPED_WIDTH = 200
 """Columns of a table that goes into a file or another program."""
+PIPED_LINES = 1 << 31
 WORD_MAX = 16
 """Columns of a word that is not broken between lines."""
 WIDTH_LEAST = 80
@@ -57,11 +59,18 @@ class CommandError(Exception):
         self.exit_code = exit_code
 
 
-def console_of(*, stderr: bool = False) -> Console:
-    """Returns a console on the stream as it is now."""
-    console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+def console_of(*, stderr: bool = False, markup: bool = True) -> Console:
+    """Returns a console on the stream as it is now.
+
+    Args:
+        stderr: Whether it is stderr, in place of stdout.
+        markup: Whether words in brackets are styles; not in data, where they are a user's.
+    """
+    console = Console(stderr=stderr, highlight=False, soft_wrap=True, markup=markup)
     if not console.is_terminal:
-        console = Console(stderr=stderr, highlight=False, soft_wrap=True, width=PIPED_WIDTH)
+        console = Console(
+            stderr=stderr, highlight=False, soft_wrap=True, markup=markup, width=PIPED_WIDTH
+        )
     return console
 
 
@@ -69,6 +78,12 @@ def columns() -> int:
     """Returns the width of text on stdout: the terminal's, or that of a page."""
     console = console_of()
     return max(console.width, WIDTH_LEAST) if console.is_terminal else WIDTH_LEAST
+
+
+def lines_of_terminal() -> int:
+    """Returns the height of the terminal on stdout; for a pipe, more than anybody prints."""
+    console = console_of()
+    return console.size.height if console.is_terminal else PIPED_LINES
 
 
 def on_terminal() -> bool:
@@ -116,7 +131,7 @@ def table_of(*columns: str) -> Table:
 
 def print_table(table: Table) -> None:
     """Prints a table on stdout; only columns that may be broken give way where it is too wide."""
-    console = console_of()
+    console = console_of(markup=False)
     for column in table.columns:
         cells = [str(column.header), *(str(cell) for cell in column.cells)]
         parts = cells if column.no_wrap else [word for cell in cells for word in cell.split()]

@@ -24,7 +24,7 @@ tranship trace traces --output trace.json
 def trace(
     sources: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE|FOLDER…", help="Traces that engines wrote, or their folder."),
+        typer.Argument(metavar="FILE|FOLDER", help="Traces that engines wrote, or their folder."),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="FILE", help="The merged trace.")

@@ -174,10 +174,8 @@ Result<Contact> read_contact(const std::string& text) {
   const auto content = read_whole(text, 0);
   if (!content) {
     if (parse(text, contact)) return contact;
-    return Error{ErrorCode::not_found,
-                 "'" + text +
-                     "' is neither a contact file nor host:port: start the other engine "
-                     "first, or check the path"};
+    return Error{ErrorCode::not_found, "'" + text + "' is neither a contact file nor host:port",
+                 "start the process that writes it first, or check the path"};
   }
   const auto read = parse_file(*content);
   if (!read) {
