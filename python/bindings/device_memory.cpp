@@ -50,8 +50,8 @@ DeviceMemory allocate(Engine& engine, const std::string& where, int device, std:
 
 /// Pageable memory of an array that has been pinned; keeps the array alive.
 struct Pinned {
-  Pinned(std::shared_ptr<void> given, nb::object owner)
-      : pages(std::move(given)), array(std::move(owner)) {}
+  Pinned(std::shared_ptr<void> given, nb::object owner, std::int64_t size)
+      : pages(std::move(given)), array(std::move(owner)), bytes(size) {}
   Pinned(Pinned&&) = default;
   ~Pinned() { release(); }
 
@@ -64,7 +64,13 @@ struct Pinned {
 
   std::shared_ptr<void> pages;
   nb::object array;
+  std::int64_t bytes;
 };
+
+std::string text_of(const Pinned& pinned) {
+  if (!pinned.pages) return "<Pinned: released>";
+  return "<Pinned: " + std::to_string(pinned.bytes) + " bytes>";
+}
 
 Pinned pin(Engine& engine, nb::object array) {
   const Array pinned = array_of(array, false);
@@ -72,7 +78,7 @@ Pinned pin(Engine& engine, nb::object array) {
     const Released released;
     return engine.pin(pinned);
   }();
-  return {unwrap(std::move(pages)), std::move(array)};
+  return {unwrap(std::move(pages)), std::move(array), pinned.view.bytes()};
 }
 
 nb::dict described(const Gpus& gpus, int device) {
@@ -321,6 +327,7 @@ void bind_device_memory(nb::module_& module) {
                      "Memory that is pinned until `release`, or the end of a ``with`` statement.")
       .def("release", &Pinned::release, nb::lock_self(),
            "Makes it pageable again. Copies with it must have ended; a second call does nothing.")
+      .def("__repr__", &text_of)
       .def(
           "__enter__", [](nb::handle self) { return self; },
           nb::sig("def __enter__(self) -> Pinned"))

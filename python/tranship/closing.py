@@ -18,7 +18,7 @@ T = TypeVar("T", bound="Closing")
 class Closing(ABC):
     """A context manager that closes itself at its end, also after an exception."""
 
-    exit_order = 0
+    _exit_order = 0
     """Objects of higher order are closed first when the interpreter ends: they use the others."""
 
     @abstractmethod
@@ -64,5 +64,5 @@ def close_all() -> None:
     """
     with ExitStack() as stack:
         stack.callback(_core.leave_interpreter)
-        for one in sorted(_open, key=lambda one: one.exit_order):
+        for one in sorted(_open, key=lambda one: one._exit_order):
             stack.callback(one._close_at_exit)

@@ -658,7 +658,11 @@ class Engine(Closing):
 
     @property
     def contact(self) -> str:
-        """host:port under which other processes reach this engine."""
+        """Address under which other processes reach this engine, for their `connect`.
+
+        host:port if it listens on a network (the setting ``listen``), else a socket of this machine
+        ("unix:@…").
+        """
         return _core.contact(self._core)
 
     def export(self, name: str, array: Any) -> None:

@@ -44,6 +44,12 @@ class Halo:
         own = sum(int(copy.nbytes) for copy in self._copies)
         return own + (self._messages.nbytes if self._messages else 0)
 
+    def __repr__(self) -> str:
+        parts = f"{len(self._copies)} direct copies"
+        if self._messages:
+            parts += f", {len(self._messages.received)} messages"
+        return f"<Halo: {self.nbytes} bytes an exchange, {parts}>"
+
     def start(self, *, stream: Any = None) -> None:
         """Starts the exchange; do not touch the borders and the ghost cells until `wait`.
 

@@ -42,6 +42,21 @@ def test_reprs(engine: ts.Engine, tmp_path: Path, profile: str) -> None:
     assert repr(other) == "<Engine closed>"
     np.save(tmp_path / "f.npy", a)
     assert "f.npy: d0=3; float64" in repr(ts.File(tmp_path / "f.npy"))
+    assert repr(ts.Instance(extents={"n": 3})) == "<Instance: n=3; float64; F, n>"
+    halo = engine.halo(np.zeros((4, 4)), 1, periodic=True)
+    assert repr(halo).startswith("<Halo: 96 bytes an exchange, ")
+    assert not [name for name in dir(ts.Staging) if name == "exit_order"]
+
+
+def test_reprs_of_gpu_memory(profile: str) -> None:
+    with ts.Engine(emulated_gpus=1, threads=1) as engine:
+        held = engine.pin(np.zeros(1 << 12))
+        assert repr(held) == "<Pinned: 32768 bytes>"
+        held.release()
+        assert repr(held) == "<Pinned: released>"
+        array = engine.empty(3, memory="device0")
+        with pytest.raises(TypeError, match=r"send array\.numpy\(\)"):
+            pickle.dumps(array)
 
 
 def test_a_failed_event_says_so(engine: ts.Engine, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ class CoreArray:
 
     _core: _core.Array
     _dtype: np.dtype[Any] | None = None  # where a header says more than the fields do
+    _named = True  # whether the core's name of it is a path, or the name by which it was exported
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -121,7 +122,8 @@ class CoreArray:
 
     def __repr__(self) -> str:
         extents = ", ".join(f"{name}={extent}" for name, extent in self._core.extents)
-        return f"<{type(self).__name__} {self._core.name}: {extents}; {self.dtype}; {self.layout}>"
+        name = f" {self._core.name}" if self._named else ""
+        return f"<{type(self).__name__}{name}: {extents}; {self.dtype}; {self.layout}>"
 
 
 def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:

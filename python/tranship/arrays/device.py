@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Self, SupportsIndex, cast
+from typing import Any, NoReturn, Self, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..closing import refuse_pickling
 from ..errors import InvalidArgument, NotFound
 from .core_array import CoreArray, c_strides, cuts_of
 from .dtypes import dtype_fields, interface_fields
@@ -84,6 +85,9 @@ class DeviceArray(CoreArray):
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Any:
         """Refused, so that a copy over the bus is visible in the program."""
         raise TypeError("the array lies on a GPU; use .numpy() for a copy in host memory")
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "send array.numpy(), or export it with Engine.export()")
 
     def __getitem__(self, key: Any) -> Self:
         """Returns a part, which refers to the same memory.

@@ -33,6 +33,8 @@ class Instance(CoreArray):
         InvalidArgument: The layout does not fit the extents, or the buffer is too small.
     """
 
+    _named = False
+
     def __init__(
         self,
         buffer: Any = None,

@@ -76,7 +76,7 @@ class Staging(Closing):
         Error: The process that answers there is no staging server.
     """
 
-    exit_order = 2
+    _exit_order = 2
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class StagingServer(Closing):
         NotFound: The first server was not found within a minute; or there is no folder to spill to.
     """
 
-    exit_order = 1
+    _exit_order = 1
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class StagingServer(Closing):
 
     @property
     def contact(self) -> str:
-        """Contact for clients: host:port, or the address of a local socket."""
+        """Address for clients: host:port if it listens on a network, else "unix:@…"."""
         return self._core.contact
 
     @property

@@ -531,10 +531,11 @@ bool SocketWire::tick() {
       lose(connection, read_nothing());
     } else if (now >= connection->deadline) {
       const std::string& trouble = connection->trouble;
+      const std::string why = trouble.empty() ? trouble : " (" + trouble + ")";
       lose(connection,
-           {ErrorCode::peer_lost,
-            connection->announced ? "the connection broke (" + trouble + "), and no new one came"
-                                  : "it did not prove who it is in time"});
+           {ErrorCode::peer_lost, connection->announced
+                                      ? "the connection broke" + why + ", and no new one came"
+                                      : "it did not prove who it is in time"});
     } else if (connection->phase == Phase::detached && connection->client &&
                now >= connection->next_try) {
       reconnect(connection);

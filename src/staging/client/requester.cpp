@@ -7,8 +7,7 @@ namespace tranship::staging {
 namespace {
 
 Error late(const std::string& why) {
-  return {ErrorCode::timeout, "the wait for the staging server has ended: " + why,
-          "wait longer, or look with: tranship ls"};
+  return {ErrorCode::timeout, "timed out: " + why, "wait longer, or look with: tranship ls"};
 }
 
 /// A search tries so many other versions before the time of its call counts.
