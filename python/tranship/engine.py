@@ -111,19 +111,22 @@ class Engine(Closing):
         Args:
             source: NumPy array, xarray.DataArray, anything with the buffer protocol, the CUDA array
                 interface or DLPack (CuPy, PyTorch, JAX: on the host or a GPU), Instance, File, or
-                array of a peer. The copy starts after the stream that such an array names.
+                array of a peer.
             target: The same; it must be writable and must not overlap the source.
             region: Ranges ``{"x": (lower, upper)}`` of named dimensions, half-open, on both sides.
                 Dimensions that are not named are whole.
             priority: Copies of higher priority go first on every channel; others pause.
             after: What this copy starts after: the event of another copy, a stream object of a GPU
                 library (the work in it at the call), or several of these.
-            stream: CUDA stream: its number (0 and 1: the legacy default stream, 2: that of the
-                thread), or an object that holds it as ``cuda_stream`` (PyTorch) or ``ptr`` (CuPy).
-                The copy starts after the work in the stream. To or from the memory of a GPU that
-                reaches the other end, too (pinned memory, GPUs that reach each other), it runs in
-                the stream itself, so that later work in it starts after the copy; after any other
-                copy, wait for the event before you use the target.
+            stream: None: the copy is ordered as ``target.copy_(source)`` of the library that made
+                the arrays. It starts after the work in the current streams of the libraries of both
+                arrays, and their later work after it; a copy between pageable memory and a GPU has
+                ended on return for that. A CUDA stream, by its number (0 and 1: the legacy default
+                stream, 2: that of the thread) or as an object that holds it as ``cuda_stream``
+                (PyTorch) or ``ptr`` (CuPy): the copy starts after the work in it. To or from the
+                memory of a GPU that reaches the other end, too (pinned memory, GPUs that reach
+                each other), it runs in the stream itself; after any other copy, wait for the event
+                before you use the target. "none": you see to the order yourself.
             planner: How the path is chosen (Isometry, sections 4.2, 4.4 and 6.3).
             buffer_bytes: Most bytes that this copy's buffers between hops may take; 0: no limit of
                 its own.
