@@ -43,6 +43,7 @@ from .gpu_faces import gpu_faces
 from .gpu_halo import gpu_halo
 from .gpu_lanes_processes import gpu_lanes_processes
 from .gpu_messages import gpu_messages
+from .gpu_order import gpu_order
 from .gpu_random_lists import gpu_random_lists
 from .gpu_shapes import gpu_peer_shapes, gpu_shapes
 from .gpu_types import gpu_types
@@ -93,6 +94,7 @@ BENCHES: dict[str, tuple[str, Body]] = {
     "prediction": ("what plans predict beside what copies take, 1 to 256 MiB", prediction),
     "gpu-link": ("host memory to a GPU and back, pinned and pageable", gpu.link),
     "gpu-launch": ("what a start costs beyond the driver's call", gpu.launch),
+    "gpu-order": ("plain calls in the order of the arrays' streams, beside PyTorch", gpu_order),
     "gpu-calls": ("several short copies inside a GPU in one call, beside PyTorch", gpu_calls),
     "gpu-conversion": ("layouts converted inside a GPU, beside its copy", gpu.conversion),
     "gpu-shapes": ("conversions of random shapes inside a GPU, beside PyTorch", gpu_shapes),
