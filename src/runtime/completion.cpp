@@ -1,8 +1,39 @@
 #include "runtime/completion.hpp"
 
+#include <deque>
+#include <utility>
+
 #include "base/check.hpp"
 
 namespace tranship {
+namespace {
+
+/// Callbacks that this thread is to call, with how their transfers ended.
+struct Due {
+  std::vector<std::function<void(const Status&)>> callbacks;
+  Status status;
+};
+
+/// Calls callbacks, and those of the transfers that they end in turn: one after another, not one
+/// inside the other, since a chain of transfers may be longer than any stack.
+void call(Due due) {
+  thread_local std::deque<Due>* calling = nullptr;
+  if (calling != nullptr) {
+    calling->push_back(std::move(due));
+    return;
+  }
+  std::deque<Due> line;
+  calling = &line;
+  line.push_back(std::move(due));
+  while (!line.empty()) {
+    const Due next = std::move(line.front());
+    line.pop_front();
+    for (const auto& callback : next.callbacks) callback(next.status);
+  }
+  calling = nullptr;
+}
+
+}  // namespace
 
 Status Completion::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   if (done()) return status_;
@@ -38,7 +69,7 @@ void Completion::end(Status status) {
     callbacks.swap(callbacks_);
     condition_.notify_all();
   }
-  for (const auto& callback : callbacks) callback(status_);
+  if (!callbacks.empty()) call({std::move(callbacks), status_});
 }
 
 }  // namespace tranship

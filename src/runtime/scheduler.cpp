@@ -17,6 +17,16 @@ std::int64_t tile_to_issue(const Transfer& transfer, const Descriptor& descripto
   return transfer.slot(descriptor.input, descriptor.issued).tile;
 }
 
+/// The failure of a transfer because of the one before it. However long the chain of transfers is,
+/// the message names the last one and the first one's failure.
+Error failed_before(const std::string& label, const Error& error) {
+  const std::string middle = " was to follow failed: ";
+  const auto found = error.message.rfind(middle);
+  const std::string first =
+      found == std::string::npos ? error.message : error.message.substr(found + middle.size());
+  return {error.code, "a transfer that " + label + middle + first, error.hint};
+}
+
 bool all_full(const Plan& plan) {
   for (std::size_t k = 0; k < plan.extents.size(); ++k) {
     if (plan.tile[k] > 1 && plan.extents[k] % plan.tile[k] != 0) return false;
@@ -94,12 +104,7 @@ void Scheduler::unblock(const std::shared_ptr<Transfer>& transfer, const Status&
   if (!status) {
     // Counted as blocked still, since it does not stand in line for buffers.
     ++transfer->blockers;
-    cancel(
-        transfer,
-        {status.error().code,
-         "a transfer that " + transfer->label + " was to follow failed: " + status.error().message,
-         status.error().hint},
-        changes);
+    cancel(transfer, failed_before(transfer->label, status.error()), changes);
     return;
   }
   if (transfer->blockers > 0) return;
