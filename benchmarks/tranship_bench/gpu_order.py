@@ -1,4 +1,4 @@
-"""Plain calls from Python, ordered with the current stream of the arrays' library, beside PyTorch."""
+"""Plain calls from Python, in the order of the arrays' streams, beside PyTorch."""
 
 from __future__ import annotations
 

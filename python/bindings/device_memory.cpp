@@ -252,7 +252,8 @@ std::optional<CallerStream> stream_of(const Engine& engine, const Array& array) 
   if (!array.stream) return {};
   const std::shared_ptr<Gpus> gpus = engine.gpus();
   const bool known = array.device >= 0 || gpus == nullptr || array.place.address == nullptr;
-  return CallerStream{*array.stream, known ? array.device : gpus->where(array.place.address).device};
+  return CallerStream{*array.stream,
+                      known ? array.device : gpus->where(array.place.address).device};
 }
 
 StreamSource::StreamSource(nb::handle object, const CallerStream& named)

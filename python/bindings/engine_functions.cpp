@@ -49,8 +49,7 @@ Engine& engine_in(void* engine) { return **static_cast<OpenedEngine*>(engine); }
 void* open_pairs(PyObject* pairs) {
   return opened([&] {
     auto opened_pairs = std::make_unique<OpenedPairs>();
-    add_pairs(nb::borrow<Pairs>(pairs), Hold::object, Follows::nothing,
-              *opened_pairs);
+    add_pairs(nb::borrow<Pairs>(pairs), Hold::object, Follows::nothing, *opened_pairs);
     return opened_pairs.release();
   });
 }

@@ -42,8 +42,7 @@ void note_streams(BoundPrepared& made, const CopyPair& pair, const ObjectPair& o
 
 template <typename Prepare>
 BoundPrepared prepared(const std::shared_ptr<Engine>& engine, std::span<const CopyPair> pairs,
-                       std::span<const ObjectPair> objects, Region region,
-                       const Prepare& prepare) {
+                       std::span<const ObjectPair> objects, Region region, const Prepare& prepare) {
   BoundPrepared made{engine, unwrap(run([&] { return prepare(); })), std::move(region)};
   made.small = made.copy.bytes() <= small_bytes;
   for (std::size_t k = 0; k < pairs.size(); ++k) note_streams(made, pairs[k], objects[k]);
@@ -111,7 +110,8 @@ BoundPrepared prepare_types(const std::shared_ptr<Engine>& engine, const TypedPa
   for (const TypedPair& pair : typed) pairs.push_back(pair.ends);
   CopyOptions options;
   options.priority = priority;
-  return prepared(engine, pairs, objects, {}, [&] { return engine->prepare_types(typed, options); });
+  return prepared(engine, pairs, objects, {},
+                  [&] { return engine->prepare_types(typed, options); });
 }
 
 BoundEvent start_between(const BoundPrepared& self, nb::handle source, nb::handle target,

@@ -92,9 +92,10 @@ std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held, Follow
     const nb::object source_type(one[2]);
     const nb::object target_type(one[3]);
     if (objects != nullptr) objects->emplace_back(source, target);
-    pairs.push_back({{array_of(source, false, held, follows), array_of(target, true, held, follows)},
-                     type_of(source_type, target_type),
-                     type_of(target_type, source_type)});
+    pairs.push_back(
+        {{array_of(source, false, held, follows), array_of(target, true, held, follows)},
+         type_of(source_type, target_type),
+         type_of(target_type, source_type)});
     own(pairs.back().ends, source, target);
   }
   return pairs;

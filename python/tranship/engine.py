@@ -671,9 +671,9 @@ class Engine(Closing):
     def export(self, name: str, array: Any) -> None:
         """Lets processes that connect read `array` by name, and write it if it is writable.
 
-        Work that the array's library has queued on a GPU has ended on return, so that peers read what
-        it wrote. The array stays alive until `withdraw` or `close`. The exporter is not notified when peers
-        write to the array; use a counter in another exported array for that.
+        Work that the array's library has queued on a GPU has ended on return, so that peers read
+        what it wrote. The array stays alive until `withdraw` or `close`. The exporter is not
+        notified when peers write to the array; use a counter in another exported array for that.
 
         Args:
             name: Name by which peers find the array.

@@ -105,6 +105,8 @@ class Messages:
         memory: str,
     ) -> None:
         self.comm = comm
+        self.stream: Any = None
+        """What the last start was given."""
         self.running: list[Any] = []
         """Requests that were started and have not been waited for: receives, then sends."""
         self.sent: list[tuple[Any, int, int]] = []
@@ -158,6 +160,7 @@ class Messages:
 
     def start(self, stream: Any) -> None:
         """Packs and sends; receives in the background."""
+        self.stream = stream
         for request in self.receives:
             request.Start()
         for k, request in enumerate(self.sends):
@@ -179,9 +182,9 @@ class Messages:
             number = count - len(self.running)
             if number < len(self.receives):
                 if self.one_by_one:
-                    self.unpacks[number].start().wait()
+                    self.unpacks[number].start(stream=self.stream).wait()
                 elif number + 1 == len(self.receives):
-                    self.unpacks[0].start().wait()
+                    self.unpacks[0].start(stream=self.stream).wait()
             self.running.pop(0)
 
 

@@ -491,7 +491,8 @@ Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan
     if (*flight == nullptr) {
       return Error{ErrorCode::invalid_argument,
                    "the stream is being captured, and a graph holds only copies that a GPU carries "
-                   "in one hop; this one goes " + plan.path(profile_),
+                   "in one hop; this one goes " +
+                       plan.path(profile_),
                    "copy from or to pinned memory, or outside of the capture"};
     }
     after.push_back(driver_->completion_of(*flight, channel_number(*gpu_hop)));

@@ -136,7 +136,8 @@ class CopyRunner {
   /// Checks that arrays which were pinned still are: a GPU that met pageable memory would fail.
   /// @error invalid_argument if one is not
   Status check_pinned(const CopyPair& ends) const;
-  /// Waits until a copy has ended, as calls wait that other threads may close and signals interrupt.
+  /// Waits until a copy has ended, as calls wait that other threads may close and signals
+  /// interrupt.
   /// @error how the copy ended; cancelled if `interrupted` returned true, and closed: then a copy
   ///        that no GPU carries was cancelled, and has ended
   Status wait_for_end(const Event& event, bool (*interrupted)()) const;

@@ -489,8 +489,7 @@ Status Engine::end_order(const OrderedStart& started, const Event& event,
   return tranship::end_order(*runner_, gpu_side_.get(), started, event, interrupted);
 }
 
-Status Engine::wait_for_streams(const StreamOrder& order, int device,
-                                bool (*interrupted)()) const {
+Status Engine::wait_for_streams(const StreamOrder& order, int device, bool (*interrupted)()) const {
   if (Status open = usable(); !open) return open;
   return tranship::wait_for_streams(*runner_, gpu_side_.get(), order, device, interrupted);
 }

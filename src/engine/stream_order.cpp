@@ -23,8 +23,8 @@ Status check_stream(const Gpus& gpus, const CallerStream& stream) {
                  "see which with: tranship topology"};
   }
   if (gpus.emulated() && !gpus.has_stream(stream_of(stream))) {
-    return Error{ErrorCode::invalid_argument,
-                 "emulated GPUs have no streams but the default ones", "give stream=1 or none"};
+    return Error{ErrorCode::invalid_argument, "emulated GPUs have no streams but the default ones",
+                 "give stream=1 or none"};
   }
   return {};
 }

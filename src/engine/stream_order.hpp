@@ -55,9 +55,9 @@ struct OrderedStart {
 ///        stream that is being captured beside others; what the driver refused
 Result<OrderedStart> begin_order(const GpuSide* gpus, const StreamOrder& order, int device);
 
-/// Makes later work in the streams StreamOrder::around follow the copies of `event`. Streams wait for
-/// copies on GPUs; for all others, which no stream can wait for without a risk that it stands still
-/// (docs/decisions/0028-streams-follow-the-arrays.md), this call waits.
+/// Makes later work in the streams StreamOrder::around follow the copies of `event`. Streams wait
+/// for copies on GPUs; for all others, which no stream can wait for without a risk that it stands
+/// still (docs/decisions/0028-streams-follow-the-arrays.md), this call waits.
 /// @error how such a copy failed; cancelled if `interrupted` returned true: the copy has ended
 Status end_order(const CopyRunner& runner, const GpuSide* gpus, const OrderedStart& started,
                  const Event& event, bool (*interrupted)());

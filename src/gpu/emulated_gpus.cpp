@@ -512,7 +512,8 @@ Status EmulatedGpus::fill(const GpuStream& stream, std::byte* target, std::int64
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
   if (auto status = fits("target", target, bytes); !status) return status;
-  put(**lane, [=] { std::memset(target, static_cast<int>(value), static_cast<std::size_t>(bytes)); });
+  put(**lane,
+      [=] { std::memset(target, static_cast<int>(value), static_cast<std::size_t>(bytes)); });
   return {};
 }
 

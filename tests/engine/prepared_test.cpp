@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "engine/matrices.hpp"
+#include "engine/gpu_matrices.hpp"
 #include "engine/prepared_copy.hpp"
 #include "support/test.hpp"
 
@@ -16,48 +16,6 @@ namespace tranship {
 namespace {
 
 using namespace std::chrono_literals;
-
-/// Opens an engine with two emulated GPUs, whose channels take no time.
-std::unique_ptr<Engine> open_gpu_engine() {
-  Engine::Options options;
-  options.profile = host_profile();
-  options.config.threads = 2;
-  options.config.emulated_gpus = 2;
-  auto gpus = GpuSide::open(options.config);
-  REQUIRE(gpus.ok());
-  (*gpus)->extend(options.profile, 1 << 24);
-  for (ChannelSpec& channel : options.profile.channels) {
-    if (traits_of(channel.kind).gpu) channel.throughput = Throughput({{1, 1, 1e10}});
-  }
-  auto engine = Engine::open(std::move(options));
-  REQUIRE(engine.ok());
-  return std::move(*engine);
-}
-
-/// A matrix of 32-bit integers on a GPU. An emulated one keeps it in the host's memory.
-struct GpuMatrix {
-  GpuMatrix(Engine& engine, const Matrix& like, int device = 0) : array(like.array) {
-    auto memory = engine.allocate(MemoryKind::device, device, bytes(like));
-    REQUIRE(memory.ok());
-    array.owner = *memory;
-    array.memory_kind = MemoryKind::device;
-    array.device = device;
-    array.place.address = static_cast<std::byte*>(memory->get());
-    fill(like);
-  }
-  static std::int64_t bytes(const Matrix& matrix) {
-    return static_cast<std::int64_t>(matrix.values.size() * sizeof(std::int32_t));
-  }
-  void fill(const Matrix& from) {
-    std::memcpy(array.place.address, from.values.data(), from.values.size() * 4);
-  }
-  std::vector<std::int32_t> values() const {
-    std::vector<std::int32_t> found(static_cast<std::size_t>(array.view.points()));
-    std::memcpy(found.data(), array.place.address, found.size() * 4);
-    return found;
-  }
-  Array array;
-};
 
 Status started(Engine& engine, const PreparedCopy& copy, const StartOptions& options = {}) {
   auto event = engine.start(copy, options);

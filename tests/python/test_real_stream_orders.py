@@ -44,7 +44,11 @@ class Torch:
     def __init__(self, stack: ExitStack) -> None:
         self.torch = pytest.importorskip("torch")
         self.streams = [
-            [self.torch.cuda.default_stream(d), self.torch.cuda.Stream(d), self.torch.cuda.Stream(d)]
+            [
+                self.torch.cuda.default_stream(d),
+                self.torch.cuda.Stream(d),
+                self.torch.cuda.Stream(d),
+            ]
             for d in range(len(found))
         ]
         self.current = [streams[0] for streams in self.streams]
@@ -295,8 +299,9 @@ def test_a_captured_copy_needs_no_stream(engine: ts.Engine) -> None:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         engine.copy(source, target)
-    with pytest.raises(ts.InvalidArgument, match="captured"), torch.cuda.graph(
-        torch.cuda.CUDAGraph()
+    with (
+        pytest.raises(ts.InvalidArgument, match="captured"),
+        torch.cuda.graph(torch.cuda.CUDAGraph()),
     ):
         engine.copy(host, target)
     torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""Every element type through every call that takes an array: it arrives with its bytes and its name."""
+"""Every element type through every call that takes an array: bytes and names arrive."""
 
 from __future__ import annotations
 

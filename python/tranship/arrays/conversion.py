@@ -192,7 +192,9 @@ def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
         return dtype
     offset, parts = 0, []
     for name, kind, *shape in descr:
-        base = interface_dtype({"typestr": "|V0", "descr": kind}) if isinstance(kind, list) else kind
+        base = (
+            interface_dtype({"typestr": "|V0", "descr": kind}) if isinstance(kind, list) else kind
+        )
         part: np.dtype[Any] = np.dtype((base, *shape) if shape else base)
         if name != "":  # else it is padding
             parts.append((name, part, offset))
@@ -200,9 +202,7 @@ def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
     if dtype.itemsize not in (0, offset):
         return dtype
     names, formats, offsets = zip(*parts, strict=True)
-    return np.dtype(
-        {"names": names, "formats": formats, "offsets": offsets, "itemsize": offset}
-    )
+    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": offset})
 
 
 def from_dlpack(array: Any) -> _core.Array:
