@@ -15,6 +15,9 @@ constexpr std::size_t numbers_most = std::size_t{32} << 10;
 /// Largest table, in bytes, that a remembered work may keep of a list before it.
 constexpr std::int64_t kept_table_bytes_most = 128 << 10;
 
+/// Longest copy, in bytes, whose work is planned ahead: of longer ones, the GPU takes longer.
+constexpr std::int64_t prepared_bytes_most = std::int64_t{1} << 20;
+
 std::uint64_t hash_of(std::span<const std::int64_t> numbers) {
   std::uint64_t hash = numbers.size();
   for (const std::int64_t number : numbers) {
@@ -81,8 +84,8 @@ Result<Event> DescribedCopies::copy_pair(std::span<const std::int64_t> descripti
 
 void DescribedCopies::remember(Known known, const CopyOptions& options) {
   if (known.plan->bytes == 0) return;
-  if (known.lists) {
-    auto begun = runner_.begin_prepare(*known.plan, known.ends, options, {.kept = known.lists},
+  if (known.lists || known.plan->bytes <= prepared_bytes_most) {
+    auto begun = runner_.begin_prepare(*known.plan, known.ends, options, known.cargo(),
                                        kept_table_bytes_most);
     if (!begun) return;  // captured, or refused: the copy itself said why
     known.work = std::move(begun->work);
@@ -104,8 +107,7 @@ std::optional<Result<Event>> DescribedCopies::start(std::span<const std::int64_t
     return place_of(description, hash).known;
   }();
   if (!known || !std::ranges::equal(known->description, description)) return {};
-  Cargo cargo{.nests = known->lists ? std::span<const LoopNest>() : known->plan->nests,
-              .kept = known->lists};
+  Cargo cargo = known->cargo();
   if (known->work && known->ready->done() && known->ready->status()) cargo.prepared = known->work;
   auto event =
       runner_.start_on_gpu(known->plan, known->ends.source, known->ends.target, options, {}, cargo);

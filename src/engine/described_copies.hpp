@@ -42,6 +42,11 @@ class DescribedCopies {
     std::shared_ptr<const IndexedCopy> lists{};  ///< null: the plan's nests
     std::shared_ptr<const GpuWork> work{};       ///< null: it is found or planned at each start
     std::shared_ptr<GpuFlight> ready{};          ///< the work may be started once this is done
+
+    /// Returns what a GPU carries, but for the work.
+    Cargo cargo() const {
+      return {.nests = lists ? std::span<const LoopNest>() : plan->nests, .kept = lists};
+    }
   };
   struct Place {
     std::uint64_t seen = 0;  ///< the hash of the description that came last
@@ -56,7 +61,7 @@ class DescribedCopies {
 
   CopyRunner& runner_;
   std::mutex mutex_;
-  std::array<Place, 128> short_;  ///< of short descriptions
+  std::array<Place, 2048> short_;  ///< of short descriptions
   std::array<Place, 8> long_;
 };
 

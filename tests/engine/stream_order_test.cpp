@@ -185,7 +185,8 @@ TEST(streams_that_cannot_be_are_refused) {
     EXPECT(begun.error().code == ErrorCode::invalid_argument);
   }
   const auto none = open_engine();
-  EXPECT(!none->begin_order({{}, {}, {CallerStream{1, 0}}}, 0).ok());
+  EXPECT(!none->begin_order({CallerStream{1, 0}, {}, {}}, 0).ok());
+  EXPECT(none->begin_order({{}, {}, {CallerStream{1, 0}}}, 0).ok());  // the copy itself is refused
   EXPECT(none->begin_order({}, 0).ok());
 }
 
