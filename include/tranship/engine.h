@@ -52,7 +52,8 @@ TRANSHIP_API tranship_code tranship_engine_open(const tranship_engine_options* o
 /* Ends everything that is outstanding, within a bounded time. Copies under way are cancelled and
  * have ended when it returns; calls of other threads, and all later ones, fail with
  * TRANSHIP_CLOSED. NULL, and an engine that is closed already, are ignored.
- * Errors: TRANSHIP_IO if the trace could not be written; the engine is closed all the same. */
+ * Errors: TRANSHIP_TIMEOUT if another process, which may be stopped, may still access an exported
+ * array: keep its memory until that process has exited; TRANSHIP_IO for the trace. */
 TRANSHIP_API tranship_code tranship_engine_close(tranship_engine* engine);
 
 /* Writes host:port, by which other processes reach this engine; an empty string if it accepts no

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, NoReturn, SupportsIndex, Unpack, overload
 
 import numpy as np
@@ -30,6 +30,7 @@ from .arrays import DeviceArray
 from .arrays.allocation import new_array
 from .arrays.dtypes import dtype_fields
 from .closing import Closing, close_at_exit, refuse_pickling
+from .errors import Timeout
 from .halo import Halo, Neighbours, plan_halo
 from .peer import Peer
 from .settings import PlannerName, Settings, setting_overrides
@@ -707,7 +708,8 @@ class Engine(Closing):
         Raises:
             NotFound: There is no such contact file.
             PeerLost: The process that wrote the file has exited, or no process listens there.
-            Timeout: The listener does not answer as an engine does.
+            Timeout: The listener does not answer as an engine does, or is stopped, for `timeout`
+                seconds.
         """
         where, limit = check_path("contact", contact), check_seconds("timeout", timeout)
         return Peer(self._core, _core.connect(self._core, where, limit), limit)
@@ -758,9 +760,16 @@ class Engine(Closing):
         and all later calls, raise `Closed`.
 
         Raises:
+            Timeout: Another process, which may be stopped, may still read or write an array that
+                this engine exports: keep that memory until the process has exited. The engine is
+                closed all the same.
             Error: The trace could not be written; the engine is closed all the same.
         """
         self._core.close()
+
+    def _close_at_exit(self) -> None:
+        with suppress(Timeout):  # the memory that a peer may still access ends with this process
+            self._core.close()
 
     def __repr__(self) -> str:
         if self.closed:

@@ -197,14 +197,15 @@ Status Engine::close() {
     std::lock_guard lock(processes_mutex_);
     processes = processes_;
   }
-  if (processes) processes->stop();
+  const Status unused = processes ? processes->stop() : Status{};
   driver_->close(why);
-  if (processes) processes->release();
+  if (processes) processes->release(unused.ok());
   {
     std::lock_guard lock(processes_mutex_);
     processes_.reset();
   }
-  return trace_file_ ? trace_file_->write() : Status{};
+  const Status written = trace_file_ ? trace_file_->write() : Status{};
+  return unused ? written : unused;
 }
 
 Status Engine::resolve(Array& source, Array& target) const {

@@ -223,7 +223,8 @@ class Engine : public std::enable_shared_from_this<Engine> {
   /// Ends what is outstanding: copies first, then the links that carry them; bounded in time. Waits
   /// until no thread copies any more. Later calls fail with `closed`, as calls of other threads
   /// that are inside do. In a fork it does nothing.
-  /// @error io if the trace could not be written; the engine is closed all the same
+  /// @error timeout if a peer, which may be stopped, may still access an exported array: its memory
+  ///        is kept; io if the trace could not be written. The engine is closed all the same
   Status close();
   bool closed() const { return lifetime_.closed(); }
 

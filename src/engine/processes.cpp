@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <sstream>
 #include <thread>
 
@@ -260,19 +261,26 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   return processes;
 }
 
-Processes::~Processes() { stop(); }  // not reached in a fork: see Engine::leak()
+Processes::~Processes() { (void)stop(); }  // not reached in a fork: see Engine::leak()
 
-void Processes::stop() {
+Status Processes::stop() {
   gate_.close();
-  if (fabric_) (void)fabric_->close();  // else it was refused before it started
+  const Status left = fabric_ ? fabric_->close() : Status{};  // null: refused before it started
   (void)gate_.wait_empty(calls_end_max);
+  return left;
 }
 
-void Processes::release() {
+void Processes::release(bool unused) {
   std::map<std::string, Exported> exports;
   std::lock_guard lock(mutex_);
   exports.swap(exports_);
   listeners_.clear();
+  if (unused) return;
+  try {
+    (void)new std::map<std::string, Exported>(std::move(exports));
+  } catch (const std::bad_alloc&) {
+    return;  // the peers' memory is in doubt, as this process is
+  }
 }
 
 Result<Gate::Pass> Processes::enter() const {

@@ -67,9 +67,11 @@ class Processes {
                        std::chrono::milliseconds timeout);
 
   /// Ends links and requests, and waits until no thread is inside a call; bounded in time.
-  void stop();
-  /// Releases the exported arrays. After stop(), when no request of a peer runs any more.
-  void release();
+  /// @error timeout if a peer may still access an exported array
+  Status stop();
+  /// Releases the exported arrays, or keeps them for good if a peer may still access one. After
+  /// stop(), when no request of a peer runs any more.
+  void release(bool unused);
 
   fabric::RemoteChannel& channel() { return *channel_; }
 

@@ -11,6 +11,7 @@ namespace {
 
 /// Looks, some 10 ms apart, after which a departure that is late has failed.
 constexpr int late_looks_max = 200;
+constexpr std::chrono::milliseconds full_queue_pause{2};
 
 std::chrono::milliseconds at_least_one(std::chrono::milliseconds timeout) {
   return std::max(timeout, std::chrono::milliseconds(1));
@@ -207,10 +208,17 @@ void FabricCore::abandon(const Connecting& connecting) {
 
 Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& text,
                                    std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + at_least_one(timeout);
   auto connecting = start_connect(contact, text);
+  // The queue of a listener that is stopped or busy may be full.
+  while (!connecting && connecting.error().code == ErrorCode::timeout &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(full_queue_pause);
+    connecting = start_connect(contact, text);
+  }
   if (!connecting) return connecting.error();
   auto& result = connecting->result;
-  if (result.wait_for(at_least_one(timeout)) == std::future_status::ready) return result.get();
+  if (result.wait_until(end) == std::future_status::ready) return result.get();
   abandon(*connecting);
   return Error{ErrorCode::timeout,
                "nothing that speaks tranship answered at " + text + " within " +

@@ -92,7 +92,10 @@ ConnectionId SocketWire::add_network_client(ConnectionPointer connection, FileDe
 /// Starts the handshake of either side, once the socket is connected.
 void SocketWire::start_handshake(Connection& connection) {
   connection.greeting.clear();
-  if (connection.deadline == Clock::time_point::max()) {
+  // How long a client waits for a new connection is its caller's decision.
+  const bool waits = connection.client && connection.token == SessionToken{};
+  const bool limited = connection.deadline != Clock::time_point::max();
+  if (!limited && (!waits || connection.bulk_of != 0)) {
     connection.deadline = Clock::now() + proof_max;
   }
   if (!options_.tls) return start_proofs(connection);

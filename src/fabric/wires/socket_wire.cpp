@@ -21,6 +21,8 @@ namespace {
 constexpr std::uint64_t local_tag = ~std::uint64_t{0};
 constexpr std::uint64_t network_tag = local_tag - 1;
 constexpr std::chrono::milliseconds tick_interval{20};
+/// Shortest time between two ticks in which the process was stopped: they come each 0.1 s at least.
+constexpr std::chrono::seconds standstill_least{1};
 /// Time limit for the messages of a closed connection to leave.
 constexpr std::chrono::milliseconds linger_max{300};
 /// Shortest life of a connection that is not short; after short_lives_max short lives in a row
@@ -31,8 +33,6 @@ constexpr int short_lives_max = 50;
 /// Messages after which an acknowledgement is sent if no other message carries it. A bulk socket
 /// has few messages in the other direction, and the sender keeps an array in use until then.
 constexpr std::uint64_t acknowledge_every = 32;
-/// Time limit for a listener's queue to have room again.
-constexpr std::chrono::milliseconds full_queue_max{1000};
 
 Error read_nothing() {
   return {ErrorCode::peer_lost, "the other side has read nothing for too long"};
@@ -141,12 +141,7 @@ Result<ConnectionId> SocketWire::connect(const Contact& contact) {
 }
 
 Result<ConnectionId> SocketWire::connect_to_local(const Contact& contact) {
-  const auto end = Clock::now() + full_queue_max;
   auto socket = connect_locally(contact.local);
-  while (!socket && socket.error().code == ErrorCode::timeout && Clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    socket = connect_locally(contact.local);
-  }
   if (!socket) return socket.error();
   auto peer = peer_of(socket->get());
   if (!peer) return peer.error();
@@ -363,9 +358,22 @@ bool SocketWire::progress() {
     }
   }
   const auto now = Clock::now();
-  const bool ticked = now >= next_tick_ && tick();
-  if (now >= next_tick_) next_tick_ = now + tick_interval;
+  if (now < next_tick_) return count > 0;
+  allow_for_standstill(now);
+  const bool ticked = tick();
+  next_tick_ = now + tick_interval;
   return count > 0 || ticked;
+}
+
+/// Extends time limits by the time for which this process was stopped: the other side could not be
+/// heard meanwhile.
+void SocketWire::allow_for_standstill(Clock::time_point now) {
+  const auto late = now - next_tick_;
+  if (next_tick_ == Clock::time_point{} || late < standstill_least) return;
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, connection] : connections_) {
+    if (connection->deadline != Clock::time_point::max()) connection->deadline += late;
+  }
 }
 
 void SocketWire::handle(Connection& connection, std::uint32_t events) {

@@ -146,6 +146,7 @@ class SocketWire final : public Wire {
   void lose(const ConnectionPointer& connection, const Error& error);
   void close_socket(const ConnectionPointer& connection);
   void remove(ConnectionId id);
+  void allow_for_standstill(Clock::time_point now);
   bool tick();
 
   // socket_handshake.cpp: proofs, and reconnected connections

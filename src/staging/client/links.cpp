@@ -190,7 +190,8 @@ Result<fabric::PeerId> Links::peer(int server, std::int64_t end_ns) {
   Error error = made.error();
   error.message = "staging server " + std::to_string(server) + " of " +
                   std::to_string(links_.size()) + ": " + made.error().message;
-  if (error.code != ErrorCode::cancelled) {
+  // A server that is stopped may go on at any time.
+  if (error.code != ErrorCode::cancelled && error.code != ErrorCode::timeout) {
     link.failure = error;
     link.failed_ns = now_ns();
   }
