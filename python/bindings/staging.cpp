@@ -156,21 +156,52 @@ void bind_staging_server(nb::module_& module) {
           nb::sig("def close(self) -> None"));
 }
 
-void put(BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
-         const std::vector<std::int64_t>& lower, double timeout, nb::handle after, bool checksum) {
-  const Array source = array_of(array, false);
+/// Returns the array with elements of the type that the service has for them: NumPy views those
+/// that are structures as bytes.
+Array named(Array array, const std::string& type) {
+  if (type.empty()) return array;
+  const Mapping& mapping = *array.view.mapping;
+  const Placement& placement = mapping.fields()[0];
+  Mapping::StridedField field{placement.field, placement.offset, {}};
+  field.field.type = type;
+  for (std::size_t k = 0; k < mapping.space().size(); ++k) {
+    field.strides.push_back(placement.dimension[k].level[0].stride);
+  }
+  const View view = array.view;
+  array.view =
+      View{unwrap(Mapping::make_strided(mapping.space(), {field})), view.lower, view.extents};
+  return array;
+}
+
+bool put(BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
+         const std::vector<std::int64_t>& lower, double timeout, nb::handle after, bool checksum,
+         const std::string& type, bool waits) {
+  const Array source = named(array_of(array, false), type);
   const std::vector<Event> events = events_of(after);
+  if (!waits) {
+    return unwrap(run([&] {
+      return self.client->put_at_once(variable, version, source, lower, milliseconds(timeout),
+                                      events, checksum);
+    }));
+  }
   unwrap(run([&] {
     return self.client->put(variable, version, source, lower, milliseconds(timeout), events,
                             checksum);
   }));
+  return true;
 }
 
-std::int64_t get(BoundClient& self, const std::string& variable, const std::string& which,
-                 std::int64_t version, const std::vector<std::int64_t>& lower,
-                 const std::vector<std::int64_t>& upper, nb::handle out, double timeout) {
-  const Array target = array_of(out, true);
+std::optional<std::int64_t> get(BoundClient& self, const std::string& variable,
+                                const std::string& which, std::int64_t version,
+                                const std::vector<std::int64_t>& lower,
+                                const std::vector<std::int64_t>& upper, nb::handle out,
+                                double timeout, const std::string& type, bool waits) {
+  const Array target = named(array_of(out, true), type);
   const GetRequest request = request_of(variable, which, version, lower, upper);
+  if (!waits) {
+    return unwrap(
+        run([&] { return self.client->get_at_once(request, target, milliseconds(timeout)); }));
+  }
   return unwrap(run([&] { return self.client->get(request, target, milliseconds(timeout)); }));
 }
 
@@ -189,9 +220,15 @@ void define(BoundClient& self, const std::string& variable, const std::string& t
   unwrap(run([&] { return self.client->define(variable, field, domain, writers); }));
 }
 
-nb::dict describe(BoundClient& self, const std::string& variable, bool bounds, double timeout) {
-  return described(
-      unwrap(run([&] { return self.client->describe(variable, milliseconds(timeout), bounds); })));
+nb::object describe(BoundClient& self, const std::string& variable, bool bounds, double timeout,
+                    bool waits) {
+  if (waits) {
+    return described(unwrap(
+        run([&] { return self.client->describe(variable, milliseconds(timeout), bounds); })));
+  }
+  const auto found = unwrap(
+      run([&] { return self.client->describe_at_once(variable, milliseconds(timeout), bounds); }));
+  return found ? nb::object(described(*found)) : nb::none();
 }
 
 nb::list variables(BoundClient& self) {
@@ -246,16 +283,36 @@ void bind_staging_client(nb::module_& module) {
                   nb::sig("def open(engine: EngineCore, contact: str, name: str, timeout: float) "
                           "-> StagingClientCore"))
       .def("put", &put, nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
-           nb::arg("timeout"), nb::arg("after").none(), nb::arg("checksum") = false)
+           nb::arg("timeout"), nb::arg("after").none(), nb::arg("checksum") = false,
+           nb::arg("type") = "", nb::arg("waits") = true)
       .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
-           nb::arg("upper"), nb::arg("out"), nb::arg("timeout"))
+           nb::arg("upper"), nb::arg("out"), nb::arg("timeout"), nb::arg("type") = "",
+           nb::arg("waits") = true)
       .def("wait", &wait, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
            nb::arg("lower"), nb::arg("upper"), nb::arg("timeout"))
       .def("define", &define, nb::arg("variable"), nb::arg("type"), nb::arg("element_bytes"),
            nb::arg("lower"), nb::arg("upper"), nb::arg("writers"))
       .def("describe", &describe, nb::arg("variable"), nb::arg("bounds"), nb::arg("timeout"),
-           nb::sig("def describe(self, variable: str, bounds: bool, timeout: float) -> "
-                   "dict[str, object]"))
+           nb::arg("waits") = true,
+           nb::sig("def describe(self, variable: str, bounds: bool, timeout: float, "
+                   "waits: bool = True) -> dict[str, object] | None"))
+      .def("notices",
+           [](const BoundClient& self) { return run([&] { return self.client->notices(); }); })
+      .def(
+          "wait_for_notice",
+          [](BoundClient& self, std::uint64_t seen, double timeout) {
+            run([&] {
+              self.client->wait_for_notice(seen, milliseconds(timeout));
+              return true;
+            });
+          },
+          nb::arg("seen"), nb::arg("timeout"))
+      .def(
+          "clients",
+          [](BoundClient& self, double timeout) {
+            return unwrap(run([&] { return self.client->clients(milliseconds(timeout)); }));
+          },
+          nb::arg("timeout"))
       .def("variables", &variables, nb::sig("def variables(self) -> list[dict[str, object]]"))
       .def("servers", &servers, nb::sig("def servers(self) -> list[dict[str, object]]"))
       .def_prop_ro("contact", [](const BoundClient& self) { return self.client->contact(); })

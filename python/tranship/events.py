@@ -13,6 +13,7 @@ from typing import Any
 from ._core import Event
 from .arguments import shown
 from .errors import Error, InvalidArgument
+from .threads import start_thread
 
 __all__ = ["add_done_callback", "wait_for"]
 
@@ -35,16 +36,15 @@ class Watcher:
         self.process = os.getpid()
         self._watched: list[tuple[Event, Callback]] = []
         self._changed = threading.Condition()
-        self._running = False
+        self._thread: threading.Thread | None = None
 
     def add(self, event: Event, callback: Callback) -> None:
         """Watches an event."""
         with self._changed:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = start_thread(self._run, "tranship-events")
             self._watched.append((event, callback))
             self._changed.notify()
-            if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="tranship-events", daemon=True).start()
 
     def _run(self) -> None:
         while True:
@@ -89,6 +89,7 @@ def add_done_callback(event: Event, callback: Callback) -> None:
 
     Raises:
         InvalidArgument: The callback cannot be called.
+        Error: There is no thread that could wait for the event.
     """
     global _watcher
     if not callable(callback):

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -34,7 +35,7 @@ namespace {
 struct Open {
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Client> client;
-  std::unique_ptr<Workers> workers = std::make_unique<Workers>();
+  std::unique_ptr<Workers> workers;
 };
 
 }  // namespace
@@ -135,6 +136,12 @@ Result<std::shared_ptr<Open>> open_staging(const char* contact, const char* name
   auto open = std::make_shared<Open>();
   open->engine = std::move(*engine);
   open->client = std::move(*client);
+  Client* const used = open->client.get();
+  open->workers = std::make_unique<Workers>(
+      Workers::Notices{[used] { return used->notices(); },
+                       [used](std::uint64_t seen, std::chrono::milliseconds timeout) {
+                         used->wait_for_notice(seen, timeout);
+                       }});
   return open;
 }
 
@@ -177,16 +184,19 @@ Status move_now(tranship_staging* staging, const char* variable, const tranship_
   return move ? work(*(*open)->client, *move) : Status(move.error());
 }
 
+/// Carries out a put or get within some time. Unless it may wait, returns false where it would have
+/// to wait for others.
+using Attempt = std::function<Result<bool>(Client&, const Move&, bool waits)>;
+
 struct Later {
   tranship_request** request;
   bool lasting;  ///< closing waits for it
 };
 
-/// Checks the arguments and lets the workers run `work(client, move)`. Their jobs hold no reference
-/// to the connection: the thread that drops the last one joins them.
-template <typename Work>
+/// Checks the arguments and lets the workers carry out `attempt`. Their jobs hold no reference to
+/// the connection: the thread that drops the last one joins them.
 Status move_later(tranship_staging* staging, const char* variable, const tranship_array* array,
-                  double timeout, const Later& later, Work work) {
+                  double timeout, const Later& later, Attempt attempt) {
   if (Status given = check_given({{"request", later.request}}); !given) return given;
   *later.request = nullptr;
   const auto open = use(staging, {{"variable", variable}, {"array", array}});
@@ -196,15 +206,44 @@ Status move_later(tranship_staging* staging, const char* variable, const transhi
   auto made = std::make_unique<tranship_request>();
   made->outcome = std::make_shared<Outcome>();
   Workers::Job job;
-  job.work = [outcome = made->outcome, client = (*open)->client.get(), what = std::move(*move),
-              work = std::move(work)] {
-    outcome->end(caught([&] { return work(*client, what); }));
+  job.ends = Workers::Clock::now() + move->timeout;
+  job.attempt = [outcome = made->outcome, client = (*open)->client.get(), what = std::move(*move),
+                 attempt = std::move(attempt)](std::chrono::milliseconds left, bool waits) {
+    bool ended = true;
+    Status status = caught([&]() -> Status {
+      Move now = what;
+      now.timeout = left;
+      const auto done = attempt(*client, now, waits);
+      if (done) ended = *done;
+      return done ? Status{} : Status(done.error());
+    });
+    if (ended) outcome->end(std::move(status));
+    return ended;
   };
   job.refuse = [outcome = made->outcome] { outcome->end(closed_error()); };
   job.lasting = later.lasting;
   if (!(*open)->workers->run(std::move(job))) return closed_error();
   *later.request = made.release();
   return {};
+}
+
+Result<bool> put_later(Client& client, std::int64_t version, const Move& move, bool waits) {
+  if (!waits) {
+    return client.put_at_once(move.variable, version, move.array, move.lower, move.timeout, {},
+                              false);
+  }
+  const Status status = put(client, version, move);
+  return status ? Result<bool>(true) : Result<bool>(status.error());
+}
+
+Result<bool> get_later(Client& client, std::int64_t version, const Move& move, bool waits) {
+  const GetRequest request{move.variable, VersionChoice::exact, version, move.box};
+  if (!waits) {
+    const auto found = client.get_at_once(request, move.array, move.timeout);
+    return found ? Result<bool>(found->has_value()) : Result<bool>(found.error());
+  }
+  const auto found = client.get(request, move.array, move.timeout);
+  return found ? Result<bool>(true) : Result<bool>(found.error());
 }
 
 Status fill(tranship_variable& variable, const VariableInfo& info) {
@@ -360,9 +399,10 @@ tranship_code tranship_put_async(tranship_staging* staging, const char* variable
                                  const tranship_array* array, double timeout,
                                  tranship_request** request) {
   return guarded([&] {
-    return move_later(
-        staging, variable, array, timeout, {request, true},
-        [version](Client& client, const Move& move) { return put(client, version, move); });
+    return move_later(staging, variable, array, timeout, {request, true},
+                      [version](Client& client, const Move& move, bool waits) {
+                        return put_later(client, version, move, waits);
+                      });
   });
 }
 
@@ -371,9 +411,8 @@ tranship_code tranship_get_async(tranship_staging* staging, const char* variable
                                  tranship_request** request) {
   return guarded([&] {
     return move_later(staging, variable, array, timeout, {request, false},
-                      [version](Client& client, const Move& move) {
-                        std::int64_t same = version;
-                        return get(client, VersionChoice::exact, same, move);
+                      [version](Client& client, const Move& move, bool waits) {
+                        return get_later(client, version, move, waits);
                       });
   });
 }

@@ -1,48 +1,84 @@
 // Threads that carry out asynchronous puts and gets.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tranship::c_api {
 
 /// Runs jobs in the order of the calls of run(), on up to four threads, each started when a job
-/// finds no idle one. Any thread may call run(). The destructor waits until all jobs have ended.
+/// finds no idle one. A job that waits for others has no thread: one more thread, which watches,
+/// gives it back when something has changed, and half of the threads at most try such jobs again.
+/// Any thread may call run(). The destructor waits until all jobs have ended.
 class Workers {
  public:
-  Workers() = default;
+  using Clock = std::chrono::steady_clock;
+
+  /// What tells that others have done something, as a client of the staging service does.
+  struct Notices {
+    std::function<std::uint64_t()> count;
+    std::function<void(std::uint64_t seen, std::chrono::milliseconds timeout)> wait;
+  };
+
+  explicit Workers(Notices notices) : notices_(std::move(notices)) {}
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   ~Workers();
 
   /// A piece of work. Neither function may throw.
   struct Job {
-    std::function<void()> work;
-    std::function<void()> refuse;  ///< called instead if the job never begins; empty: nothing
-    bool lasting = true;           ///< finish() carries the job out, or waits for it
+    /// Carries the job out within `left`, and returns true. Unless it may wait, it returns false
+    /// where it would have to wait for others, and has changed nothing.
+    std::function<bool(std::chrono::milliseconds left, bool waits)> attempt;
+    std::function<void()> refuse;  ///< called instead if the job never ends; empty: nothing
+    bool lasting = true;           ///< finish() waits for it
+    Clock::time_point ends = Clock::time_point::max();
   };
 
   /// Queues a job. Returns false after finish(). Throws std::system_error if the operating system
-  /// refuses the first thread.
+  /// refuses the first threads.
   bool run(Job job);
 
-  /// Ends the queue: later calls of run() return false. Lasting jobs that have not begun run on the
-  /// caller's thread, others that have not begun are refused; waits for lasting jobs under way.
+  /// Ends the queue: later calls of run() return false, and jobs that are not lasting are refused,
+  /// but for those under way. Waits for lasting jobs.
   void finish();
 
  private:
-  void serve();
+  struct Waiting {
+    Job job;
+    std::uint64_t seen = 0;   ///< notices that had come when it was tried
+    Clock::time_point due{};  ///< when it is tried again at the latest
+    bool hasty = false;       ///< whether it was tried again at once
+  };
 
-  std::mutex mutex_;
+  void start_threads();
+  std::optional<Waiting> take(std::unique_lock<std::mutex>& lock, bool& again);
+  void put_off(Waiting one);
+  void end_one(bool lasting);
+  static void refuse_all(std::deque<Waiting>& jobs, std::vector<Job>& refused);
+  void serve();
+  void watch();
+
+  Notices notices_;
+  std::mutex mutex_;  ///< guards all following members
   std::condition_variable changed_;
-  std::deque<Job> jobs_;
+  std::deque<Waiting> jobs_;     ///< that were not tried yet
+  std::deque<Waiting> again_;    ///< to be tried again
+  std::deque<Waiting> waiting_;  ///< for a notice
   std::vector<std::thread> threads_;
+  std::thread watcher_;
   std::size_t idle_ = 0;
-  std::size_t lasting_ = 0;  ///< lasting jobs under way
+  std::size_t trying_again_ = 0;
+  std::size_t lasting_ = 0;  ///< lasting jobs that have not ended
+  std::size_t left_ = 0;     ///< jobs that have not ended
   bool finished_ = false;    ///< finish() was called
   bool ending_ = false;      ///< the destructor has begun
 };

@@ -76,10 +76,50 @@ tranship_array described(std::vector<double>& values) {
 TEST(jobs_all_run_before_their_workers_end) {
   std::array<int, 1000> done{};
   {
-    c_api::Workers workers;
-    for (int& one : done) EXPECT(workers.run({[&one] { ++one; }, {}, true}));
+    c_api::Workers workers({});
+    const auto job = [](int& one) {
+      return [&one](std::chrono::milliseconds, bool) {
+        ++one;
+        return true;
+      };
+    };
+    for (int& one : done) EXPECT(workers.run({job(one), {}, true}));
   }
   EXPECT_EQ(std::accumulate(done.begin(), done.end(), 0), 1000);
+}
+
+TEST(gets_that_wait_keep_no_put_from_running) {
+  const Service service;
+  tranship_staging* staging = nullptr;
+  REQUIRE(tranship_open(service.contact().c_str(), nullptr, patience, &staging) == TRANSHIP_OK);
+  constexpr int count = 20;
+  std::vector<std::vector<double>> found(count, std::vector<double>(3));
+  std::vector<tranship_request*> gets(count);
+  std::vector<tranship_request*> puts(count);
+  std::vector<double> values{1, 2, 3};
+  const tranship_array source = described(values);
+  for (std::size_t k = 0; k < count; ++k) {
+    const tranship_array target = described(found[k]);
+    REQUIRE(tranship_get_async(staging, "v", static_cast<int64_t>(k), &target, patience,
+                               &gets[k]) == TRANSHIP_OK);
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    REQUIRE(tranship_put_async(staging, "v", static_cast<int64_t>(k), &source, patience,
+                               &puts[k]) == TRANSHIP_OK);
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    EXPECT_EQ(tranship_request_wait(gets[k], patience), TRANSHIP_OK);
+    EXPECT_EQ(tranship_request_wait(puts[k], patience), TRANSHIP_OK);
+    EXPECT(found[k] == values);
+    tranship_request_free(gets[k]);
+    tranship_request_free(puts[k]);
+  }
+  tranship_request* late = nullptr;
+  const tranship_array target = described(found[0]);
+  REQUIRE(tranship_get_async(staging, "v", 99, &target, patience, &late) == TRANSHIP_OK);
+  EXPECT_EQ(tranship_close(staging), TRANSHIP_OK);
+  EXPECT_EQ(tranship_request_wait(late, patience), TRANSHIP_CLOSED);
+  tranship_request_free(late);
 }
 
 TEST(threads_put_and_get_and_list_at_once) {

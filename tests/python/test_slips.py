@@ -142,7 +142,8 @@ BAD_INDICES: dict[str, tuple[Any, str]] = {
     "name": ((0, "d0"), "whole numbers and ranges"),
     "new axis": ((0, None), "whole numbers and ranges"),
     "ellipses": ((0, ..., ...), "one ellipsis"),
-    "backwards": ((0, slice(2, 1)), "is no box; give a lower"),
+    "beyond the end": ((0, 3), "the index 3 leaves dimension 0 of"),
+    "a range beyond the end": ((0, slice(0, 9)), "the range 0:9 leaves dimension 0 of"),
 }
 
 
@@ -168,7 +169,7 @@ def test_boxes_that_are_none(staging: ts.Staging) -> None:
 
 
 def test_what_cannot_be_put(staging: ts.Staging) -> None:
-    for value in (None, 3.0, "in.npy", [1.0]):
+    for value in (None, {}, object()):
         with pytest.raises(ts.InvalidArgument, match="cannot be read as an array"):
             staging.put("x", 1, value)
 
@@ -266,7 +267,6 @@ NO_ARRAYS: dict[str, tuple[Callable[[Path], object], str]] = {
     "nothing": (lambda path: path.write_bytes(b""), "not a readable .npy file"),
     "objects": (lambda path: np.save(path, np.array([None, 1])), "Python objects"),
     "broken archive": (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(50)), "no.* array|zip"),
-    "structures": (lambda path: np.save(path, np.zeros(3, [("a", "f8")])), "field by field"),
     "writers": (
         lambda path: path.write_bytes(b"\x93TS~\x02\x00" + npy_bytes(path)[6:]),
         "2 writers that change it in place",

@@ -281,8 +281,6 @@ def test_what_does_not_fit_is_refused(staging: ts.Staging) -> None:
         staging.put("a", 2, np.zeros(4))
     with pytest.raises(ts.InvalidArgument, match="lower corner has 1"):
         staging.put("a", 2, np.zeros((4, 4)), (0,))
-    with pytest.raises(ts.InvalidArgument, match="several fields"):
-        staging.put("b", 1, np.zeros(4, [("x", "f4"), ("y", "f4")]))
     with pytest.raises(ts.InvalidArgument, match="hold no index"):
         staging.put("b", 1, np.zeros((0, 4)))
     with pytest.raises(ts.InvalidArgument, match="shape is not that of the box"):
@@ -291,9 +289,9 @@ def test_what_does_not_fit_is_refused(staging: ts.Staging) -> None:
         staging.get("a", 1, (0, 0), (4, 4), np.zeros((4, 4), "f4"))
     fixed = np.zeros((4, 4))
     fixed.flags.writeable = False
-    with pytest.raises(ts.Error, match="read-only"):
+    with pytest.raises(ts.InvalidArgument, match="read-only"):
         staging.get("a", 1, (0, 0), (4, 4), fixed)
-    with pytest.raises(ts.Error, match=r"read-only|broadcast"):
+    with pytest.raises(ts.InvalidArgument, match=r"read-only|broadcast"):
         staging.get("a", 1, (0, 0), (4, 4), np.broadcast_to(np.zeros(4), (4, 4)))
     with pytest.raises(ts.InvalidArgument, match="shape is not that of the box"):
         staging.get("a", 1, (), (), np.zeros((4, 4)))

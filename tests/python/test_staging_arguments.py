@@ -35,7 +35,7 @@ WRONG: dict[str, tuple[Call, str]] = {
     "a version with a fraction": (lambda s: s.put("grid", 1.5, BLOCK), "1.5 is no version"),
     "no version": (lambda s: s.discard("grid", None), "None is no version"),
     "no array": (lambda s: s.put("grid", 1, None), "None cannot be read as an array"),
-    "a list": (lambda s: s.put("grid", 1, [1.0]), "list cannot be read as an array"),
+    "rows of several lengths": (lambda s: s.put("grid", 1, [[1.0], []]), "is no array"),
     "no timeout": (lambda s: s.put("grid", 1, BLOCK, timeout=None), "timeout=None"),
     "a text as timeout": (lambda s: s.get("grid", 0, timeout="3"), "timeout='3'"),
     "no number as timeout": (lambda s: s.get("grid", 0, timeout=float("nan")), "timeout=nan"),

@@ -415,8 +415,8 @@ def test_a_defined_variable_ends_when_all_its_writers_have_come(serve: Servers) 
             reader.define("heat", "f8", (0, 0), (1, 1), writers=2)
         with pytest.raises(ts.InvalidArgument, match="elements of f8, not of i4"):
             reader.define("heat", "i4", (0, 0), (side, side), writers=2)
-        with pytest.raises(ts.InvalidArgument, match="field by field"):
-            reader.define("b", [("x", "f4"), ("y", "f4")], (0,), (4,))
+        with pytest.raises(ts.InvalidArgument, match="no arrays as its elements"):
+            reader.define("b", ("f4", (2,)), (0,), (4,))
 
 
 def test_servers_say_what_they_hold(serve: Servers) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import _core
 from ..arguments import check_text, shown
-from ..errors import InvalidArgument
+from ..arrays.dtypes import type_name
+from ..errors import InvalidArgument, OutOfRange
 
 __all__ = [
+    "as_elements",
     "at_origin",
     "box_of_index",
     "bytes_of",
@@ -20,13 +23,18 @@ __all__ = [
     "check_element",
     "check_flag",
     "corner_of",
+    "put_array",
     "variable_name",
     "which_version",
+    "whole_index",
     "whole_version",
 ]
 
-ELEMENT_BYTES_MAX = 16
+ELEMENT_BYTES_MAX = 1 << 20
 """Largest element of a variable, in bytes."""
+TYPE_BYTES_MAX = 4096
+"""Longest text of an element's type, in bytes of UTF-8."""
+SCALARS_AND_LISTS = (bool, int, float, complex, str, list, tuple, np.generic)
 VERSION_MAX = 2**63 - 1
 BIG = 2**62
 """Indices are smaller."""
@@ -147,17 +155,18 @@ def check_box(lower: Sequence[int], upper: Sequence[int]) -> None:
 
 
 def box_of_index(
-    name: str, index: Any, lower: Sequence[int], upper: Sequence[int]
-) -> tuple[Any, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Reads an index of a variable with these bounds, such as ``[version, 0:64, :, 7]``.
+    name: str, cuts: Sequence[Any], lower: Sequence[int], upper: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Reads the indices of a variable with these bounds, such as ``[0:64, :, 7]``.
 
     Returns:
-        The version as it was given; the box's corners; the dimensions that have a single index.
+        The box's corners; the dimensions that have a single index.
 
     Raises:
         InvalidArgument: The index has steps, lists of indices, or more indices than dimensions.
+        OutOfRange: An index or a range leaves the bounds.
     """
-    version, *cuts = index if isinstance(index, tuple) else (index,)
+    cuts = list(cuts)
     if sum(cut is Ellipsis for cut in cuts) > 1:
         raise InvalidArgument("the index has more than one ellipsis", "keep one of them")
     if any(cut is Ellipsis for cut in cuts):
@@ -170,24 +179,72 @@ def box_of_index(
         )
     first, last, single = list(lower), list(upper), []
     for k, cut in enumerate(cuts):
+        dimension = Dimension(name, k, lower[k], upper[k])
         if isinstance(cut, slice):
-            if cut.step not in (None, 1):
-                raise InvalidArgument(
-                    f"a box has no steps, and dimension {k} has the step {shown(cut.step)}",
-                    "get the box whole, and take every n-th element of it",
-                )
-            first[k] = first[k] if cut.start is None else whole_index(cut.start)
-            last[k] = last[k] if cut.stop is None else whole_index(cut.stop)
+            first[k], last[k] = dimension.run_of(cut)
         else:
-            first[k] = whole_index(cut)
+            first[k] = dimension.index_of(cut)
             last[k] = first[k] + 1
             single.append(k)
-    check_box(first, last)
-    return version, tuple(first), tuple(last), tuple(single)
+    return tuple(first), tuple(last), tuple(single)
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension of a variable, whose indices are read as NumPy reads them.
+
+    Negative ones count from the end, unless the dimension itself has negative indices.
+    """
+
+    name: str
+    number: int
+    lower: int
+    upper: int
+
+    def index_of(self, given: Any) -> int:
+        """Returns a single index.
+
+        Raises:
+            InvalidArgument: It is no whole number.
+            OutOfRange: The dimension has no such index.
+        """
+        index = self._from_end(whole_index(given))
+        if not self.lower <= index < self.upper:
+            raise self._out_of_range(f"index {given}")
+        return index
+
+    def run_of(self, cut: slice) -> tuple[int, int]:
+        """Returns the first index of a range, and one past its last: the same if it is empty.
+
+        Raises:
+            InvalidArgument: The range has steps, or something else than whole numbers.
+            OutOfRange: It leaves the dimension.
+        """
+        if cut.step not in (None, 1):
+            raise InvalidArgument(
+                f"a box has no steps, and dimension {self.number} has the step {shown(cut.step)}",
+                "get the box whole, and take every n-th element of it",
+            )
+        first = self.lower if cut.start is None else self._from_end(whole_index(cut.start))
+        last = self.upper if cut.stop is None else self._from_end(whole_index(cut.stop))
+        if not (self.lower <= first <= self.upper and self.lower <= last <= self.upper):
+            start, stop = ("" if end is None else end for end in (cut.start, cut.stop))
+            raise self._out_of_range(f"range {start}:{stop}")
+        return first, max(first, last)
+
+    def _from_end(self, index: int) -> int:
+        return index + self.upper if index < 0 <= self.lower else index
+
+    def _out_of_range(self, what: str) -> OutOfRange:
+        return OutOfRange(
+            f'the {what} leaves dimension {self.number} of "{self.name}", which is '
+            f"{self.lower}:{self.upper}",
+            "give indices within it, or wait for what may still come with get(..., lower, upper)",
+        )
 
 
 def whole_index(index: Any) -> int:
-    """Returns an index of a variable's domain, which may be below zero."""
+    """Returns an index of a variable, which may be below zero."""
     number = _index_of(index)
     if number is not None:
         return number
@@ -210,11 +267,11 @@ def bytes_of(size: Any, name: str) -> int:
     return number
 
 
-def check_element(dtype: np.dtype[Any]) -> None:
-    """Checks that a variable can have elements of a type.
+def check_element(dtype: np.dtype[Any]) -> str:
+    """Returns the text of the type of a variable's elements; a structure's lists its fields.
 
     Raises:
-        InvalidArgument: The type is a structure, an array, or too large.
+        InvalidArgument: The type is an array, of Python objects, or too large.
     """
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
@@ -222,14 +279,47 @@ def check_element(dtype: np.dtype[Any]) -> None:
             f"a variable has no arrays as its elements ({dtype})",
             f"give the type {base}, and {len(shape)} more dimensions",
         )
-    if dtype.names is not None:
-        raise InvalidArgument(
-            "an array with several fields is put field by field, each as its own variable",
-            f"put array[{(*dtype.names, 'name')[0]!r}], for example",
-        )
+    text = type_name(dtype)
     if dtype.itemsize > ELEMENT_BYTES_MAX:
         raise InvalidArgument(
-            f"elements of type {dtype} have {dtype.itemsize} bytes, and a variable's have at most "
-            f"{ELEMENT_BYTES_MAX}",
+            f"elements of type {shown(dtype)} have {dtype.itemsize} bytes, and a variable's have "
+            f"at most {ELEMENT_BYTES_MAX}",
             "put the bytes as one more dimension, as in array[..., np.newaxis].view('u1')",
         )
+    if len(text.encode()) > TYPE_BYTES_MAX:
+        raise InvalidArgument(
+            f"the type {shown(dtype)} takes {len(text.encode())} bytes to describe, and at most "
+            f"{TYPE_BYTES_MAX} are allowed",
+            "put some of its fields as variables of their own, as in array['name']",
+        )
+    return text
+
+
+def put_array(array: Any) -> Any:
+    """Returns what is put for an argument: scalars and lists are arrays, as NumPy makes them.
+
+    Raises:
+        InvalidArgument: The list has rows of different lengths.
+    """
+    if not isinstance(array, SCALARS_AND_LISTS):
+        return array
+    try:
+        return np.asarray(array)
+    except ValueError as error:
+        raise InvalidArgument(
+            f"array={shown(array)} is no array ({error})", "give rows of the same length"
+        ) from None
+
+
+def as_elements(array: Any) -> tuple[Any, str]:
+    """Returns an array as the core takes it, and the text of its elements if they are structures.
+
+    A structure is one element: its bytes are copied together, with its padding.
+
+    Raises:
+        InvalidArgument: A variable cannot have such elements.
+    """
+    if not isinstance(array, np.ndarray) or array.dtype.names is None:
+        return array, ""
+    text = check_element(array.dtype)
+    return array.view(np.ndarray).view(f"V{array.itemsize}"), text

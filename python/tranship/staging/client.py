@@ -4,35 +4,37 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
-import numpy as np
 import numpy.typing as npt
 
 from .. import _core
 from .._core import Event
 from ..arguments import check_path, check_seconds, check_text, check_whole, element_type, shown
-from ..arrays.dtypes import dtype_fields, dtype_of
+from ..arrays.dtypes import dtype_of
 from ..closing import Closing, close_at_exit, refuse_pickling
 from ..engine import Engine
-from ..errors import Error, InvalidArgument, Timeout
+from ..errors import Error, InvalidArgument, NotFound, Timeout
 from .arguments import (
-    ELEMENT_BYTES_MAX,
+    as_elements,
     at_origin,
     check_element,
     check_flag,
     corner_of,
+    put_array,
     variable_name,
     which_version,
     whole_version,
 )
 from .communicator import Communicator, agree_on_failure, broadcast_contact, receive_contact
-from .futures import Workers
-from .reader import Corner, Info, VariableBox, Version
+from .futures import WAITS, Job, Waits, Workers
+from .reader import GET_S, Corner, Info, VariableBox, Version
 from .subscription import Subscription
 from .variable import Variable
+from .waiting import QUIET_S, on_terminal, say_waiting
 
 if TYPE_CHECKING:
     import xarray
@@ -45,6 +47,10 @@ NAMES_MAX = 20
 """Variables that a message lists."""
 WORKERS = 4
 """Puts and gets of one client that run in the background."""
+ALONE_S = 0.5
+"""Seconds that it waits for a variable that nobody else could put."""
+KNOWN_MAX = 4096
+"""Names of variables that a client remembers to exist."""
 CLOSED = "this client of the staging service was closed", "open another one"
 """Message and hint of the error of jobs that never began."""
 
@@ -102,8 +108,8 @@ class Staging(Closing):
                 f"comm={shown(comm)} is not a communicator",
                 "give one of mpi4py's, such as MPI.COMM_WORLD",
             )
-        self._workers = Workers("tranship-staging", WORKERS, *CLOSED)
         self._pid = os.getpid()
+        self._known: set[str] = set()
         self._comm = comm
         self._writers = 0 if comm is None else comm.Get_size()
         if comm is not None and comm.Get_rank() > 0:
@@ -111,6 +117,7 @@ class Staging(Closing):
         failure: BaseException | None = None
         try:
             self._open(where, engine, label, seconds, settings)
+            self._workers = Workers("tranship-staging", WORKERS, self._core, *CLOSED)
         except BaseException as raised:
             failure = raised
         broadcast_contact(comm, "" if failure else self._core.contact, failure)
@@ -170,12 +177,11 @@ class Staging(Closing):
                 does not fit what was defined before. A `put` outside the domain raises it, too.
         """
         kind = element_type("dtype", dtype)
-        check_element(kind)
-        fields = dtype_fields(kind)
+        text = check_element(kind)
         count = self._writers if writers is None else writers
         self._core.define(
             variable_name(name),
-            fields[0][1],
+            text,
             kind.itemsize,
             corner_of("lower", lower),
             corner_of("upper", upper),
@@ -203,7 +209,8 @@ class Staging(Closing):
             name: Variable name. The first put decides the element type and the dimensions.
             version: Any whole number; versions need not follow each other.
             array: NumPy array, or anything that `Engine.copy` takes, on the host or a GPU, with
-                any strides, of up to 8 dimensions.
+                any strides, of up to 8 dimensions; a number, a text, or a list, as `numpy.asarray`
+                makes an array of it. Elements have up to 1 MiB: structures are put whole.
             lower: First indices of the box; None: all 0. The box is as large as the array.
             timeout: Seconds.
             after: Events of `Engine.copy` that write the array: it is read when they have ended,
@@ -222,19 +229,33 @@ class Staging(Closing):
             Error: An event failed, and nothing was put; or a limit of the server was reached, and
                 the message names the limit and its setting.
         """
-        if isinstance(array, np.ndarray) and (
-            array.itemsize > ELEMENT_BYTES_MAX or array.dtype.names is not None
-        ):
-            check_element(array.dtype)
+        array = put_array(array)
+        self._put(name, version, array, lower, after, checksum, check_seconds("timeout", timeout))
+
+    def _put(
+        self,
+        name: str,
+        version: SupportsIndex,
+        array: Any,
+        lower: Corner | None,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+        seconds: float,
+        waits: bool = True,
+    ) -> bool:
+        """Puts an array; returns False if it would have to wait, and must not."""
+        array, text = as_elements(array)
         array, corner = at_origin(array) if lower is None else (array, corner_of("lower", lower))
-        self._core.put(
+        return self._core.put(
             variable_name(name),
             whole_version(version),
             array,
             corner,
-            check_seconds("timeout", timeout),
+            seconds,
             after,
             check_flag("checksum", checksum),
+            text,
+            waits,
         )
 
     def put_async(
@@ -251,14 +272,31 @@ class Staging(Closing):
         """Begins a `put` and returns a future at once; its ``result()`` waits, or raises as `put`.
 
         The array must stay as it is until then. Several puts may run at a time; they end in any
-        order. close() waits for all of them.
+        order. close() waits for all of them. With `after`, room is found when the events have
+        ended. Any number of puts and gets may wait: none of them keeps others from running.
+
+        Raises:
+            InvalidArgument: `timeout` is no number, or the list is no array.
+            Error: There is no thread for it; nothing was begun.
+            Closed: This client was closed.
         """
-        return self._workers.run(
-            lambda: self.put(
-                name, version, array, lower, timeout=timeout, after=after, checksum=checksum
-            ),
-            lasting=True,
-        )
+        array = put_array(array)
+        events = list(after) if isinstance(after, Iterable) else after
+        begun: list[Job] = []
+
+        def attempt(left: float, waits: bool) -> Waits | None:
+            done = self._put(name, version, array, lower, events, checksum, left, waits)
+            return None if done else WAITS
+
+        def wake(_: Event) -> None:
+            for job in begun:
+                self._workers.wake(job)
+
+        for event in events if isinstance(events, list) else [events]:
+            if isinstance(event, Event) and not event.done():
+                event.add_done_callback(wake)
+        begun.append(self._workers.run(attempt, check_seconds("timeout", timeout), lasting=True))
+        return begun[0].future
 
     def get_async(
         self,
@@ -268,15 +306,27 @@ class Staging(Closing):
         upper: Corner | None = None,
         out: Any = None,
         *,
-        timeout: float = 30.0,
+        timeout: float | None = None,
     ) -> Future[Any]:
         """Begins a `get` and returns a future at once; its ``result()`` returns or raises as `get`.
 
         close() does not wait for it: its ``result()`` raises `Closed` then.
+
+        Raises:
+            InvalidArgument: `timeout` is no number.
+            Error: There is no thread for it; nothing was begun.
+            Closed: This client was closed.
         """
-        return self._workers.run(
-            lambda: self.get(name, version, lower, upper, out, timeout=timeout), lasting=False
-        )
+        seconds = GET_S if timeout is None else check_seconds("timeout", timeout)
+        alone_from = time.monotonic() + ALONE_S
+
+        def attempt(left: float, waits: bool) -> Any:
+            got = self._get(name, version, lower, upper, out, left, waits)
+            if got is WAITS and timeout is None and time.monotonic() > alone_from:
+                self._check_expected(variable_name(name))
+            return got
+
+        return self._workers.run(attempt, seconds, lasting=False).future
 
     def subscribe(
         self,
@@ -318,9 +368,11 @@ class Staging(Closing):
         upper: Corner | None = None,
         out: Any = None,
         *,
-        timeout: float = 30.0,
+        timeout: float | None = None,
     ) -> Any:
         """Gets a box of a variable, and waits until all of it is there.
+
+        A wait of more than a second says on a terminal what for.
 
         Args:
             name: Variable name.
@@ -328,7 +380,8 @@ class Staging(Closing):
             lower: First indices of the box; None: of all that was ever put to the variable.
             upper: One past its last indices; None: the same.
             out: Target, on the host or a GPU, with any strides; None: a new array.
-            timeout: Seconds.
+            timeout: Seconds; None: 30, but less than one for a variable that does not exist while
+                no other client is connected that could put it.
 
         Returns:
             `out`, or the new NumPy array.
@@ -336,45 +389,137 @@ class Staging(Closing):
         Raises:
             Timeout: A part was still missing; the message names it, and lists the variables if
                 there is none of that name.
-            NotFound: The version was discarded.
+            NotFound: The version was discarded; or there is no such variable, and nobody to put it.
             Closed: All processes that put to the variable have ended, and the box is not complete.
             PeerLost: One of them has died, or a server has exited.
             InvalidArgument: `out` has another shape or element type; or the version is neither a
                 whole number nor "latest"; or an argument has a wrong type.
         """
+        which_version(version)
+        name = variable_name(name)
+        left = self._await_variable(name, timeout)
+        if not on_terminal():
+            return self._get(name, version, lower, upper, out, left)
+        end = time.monotonic() + left
+        quiet_until = min(time.monotonic() + QUIET_S, end)
+        while time.monotonic() < quiet_until:
+            seen = self._core.notices()
+            got = self._get(name, version, lower, upper, out, end - time.monotonic(), False)
+            if got is not WAITS:
+                return got
+            self._core.wait_for_notice(seen, max(quiet_until - time.monotonic(), 0.0))
+        left = max(end - time.monotonic(), 0.0)
+        say_waiting(f'version {version} of "{name}"', left)
+        return self._get(name, version, lower, upper, out, left)
+
+    def _get(
+        self,
+        name: str,
+        version: Version,
+        lower: Corner | None,
+        upper: Corner | None,
+        out: Any,
+        seconds: float,
+        waits: bool = True,
+    ) -> Any:
+        """Gets a box; returns `WAITS` if it would have to wait, and must not."""
         which, number = which_version(version)
-        seconds = check_seconds("timeout", timeout)
         name = variable_name(name)
         if lower is None or upper is None or out is None:
-            box = self._box(name, lower, upper, seconds)
+            box = self._describe(name, lower, upper, seconds, waits)
+            if box is None:
+                return WAITS
             lower, upper = box.lower, box.upper
             out = box.empty() if out is None else out
         first, last = corner_of("lower", lower), corner_of("upper", upper)
+        target, text = as_elements(out)
         try:
-            self._core.get(name, which, number, first, last, out, seconds)
+            got = self._core.get(name, which, number, first, last, target, seconds, text, waits)
         except Timeout as error:
             raise self._with_names(name, error) from None
-        return out
+        return WAITS if got is None else out
 
-    def _box(
-        self, name: str, lower: Corner | None, upper: Corner | None, timeout: float
-    ) -> VariableBox:
-        """Waits until a variable exists, and returns a box of it; None: the bounds of all that
-        was put.
+    def _await_variable(self, name: str, timeout: float | None) -> float:
+        """Waits until a variable exists, and returns the seconds that are left then.
+
+        Raises:
+            NotFound: No timeout was given, and nobody else is there who could put the variable.
         """
-        name = variable_name(name)
-        seconds = check_seconds("timeout", timeout)
+        seconds = GET_S if timeout is None else check_seconds("timeout", timeout)
+        if name in self._known:
+            return seconds
+        end = time.monotonic() + seconds
+        for first, limit in ((True, ALONE_S), (False, max(QUIET_S - ALONE_S, 0.0))):
+            left = max(end - time.monotonic(), 0.0)
+            try:
+                self._describe(name, (), (), min(limit, left))
+            except Timeout:
+                if left <= limit:
+                    raise
+            else:
+                return max(end - time.monotonic(), 0.0)
+            if timeout is None and first:
+                self._check_expected(name)
+        say_waiting(f'the variable "{name}"', end - time.monotonic())
+        self._describe(name, (), (), max(end - time.monotonic(), 0.0))
+        return max(end - time.monotonic(), 0.0)
+
+    def _check_expected(self, name: str) -> None:
+        """Refuses to wait for a variable that nobody else could put.
+
+        Raises:
+            NotFound: There is no other client, and no such variable.
+        """
+        if name in self._known or self._core.clients(ALONE_S) > 1:
+            return
+        names = self._names()
+        if name not in names:
+            raise NotFound(
+                f'there is no variable "{name}", and no other client is connected to put it',
+                f"{names_hint(names)}; to wait for it all the same, give a timeout",
+            )
+
+    def _describe(
+        self,
+        name: str,
+        lower: Corner | None,
+        upper: Corner | None,
+        seconds: float,
+        waits: bool = True,
+    ) -> VariableBox | None:
+        """Waits until a variable exists, and returns a box of it; None for a corner: that of all
+        that was put. Returns None if it would have to wait, and must not.
+        """
         first = None if lower is None else tuple(corner_of("lower", lower))
         last = None if upper is None else tuple(corner_of("upper", upper))
+        bounds = first is None or last is None
         try:
-            info: Info = dict(self._core.describe(name, first is None or last is None, seconds))
+            found = self._core.describe(name, bounds, seconds, waits)
         except Timeout as error:
             raise self._with_names(name, error) from None
+        if found is None:
+            return None
+        info: Info = dict(found)
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known.add(name)
         return VariableBox(
             tuple(info["lower"]) if first is None else first,
             tuple(info["upper"]) if last is None else last,
             dtype_of(info["type"]),
         )
+
+    def _box(
+        self, name: str, lower: Corner | None, upper: Corner | None, timeout: float | None
+    ) -> VariableBox:
+        """Waits until a variable exists, and returns a box of it; None: the bounds of all that
+        was put.
+        """
+        name = variable_name(name)
+        left = self._await_variable(name, timeout)
+        box = self._describe(name, lower, upper, left)
+        assert box is not None, "a wait has an end"
+        return box
 
     def _with_names(self, name: str, error: Timeout) -> Timeout:
         """Returns the error of a wait, which lists the variables if there is none of that name."""
@@ -386,8 +531,7 @@ class Staging(Closing):
             return error
         if name in names:
             return error
-        held = ", ".join(names[:NAMES_MAX]) + (", ..." if len(names) > NAMES_MAX else "")
-        return Timeout(error.message, f"look at its name: the variables are {held or 'none'}")
+        return Timeout(error.message, names_hint(names))
 
     def __getitem__(self, name: str) -> Variable:
         """Returns a variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``.
@@ -434,7 +578,7 @@ class Staging(Closing):
         *,
         chunks: Chunks = None,
         dims: Sequence[Hashable] | None = None,
-        timeout: float = 30.0,
+        timeout: float | None = None,
     ) -> xarray.DataArray:
         """Returns a variable as a lazy xarray.DataArray, which gets its values when they are used.
 
@@ -452,7 +596,7 @@ class Staging(Closing):
             chunks: Chunks as for xarray.DataArray.chunk: makes a Dask array, each chunk a get of
                 its own, on Dask's threads. None: no Dask; values are kept once they were got.
             dims: Names of the dimensions; None: d0, d1 and so on.
-            timeout: Seconds for each get, and for the variable to exist.
+            timeout: Seconds for each get, and for the variable to exist; None: as `get`.
 
         Raises:
             Error: xarray is not installed, or for `chunks` Dask.
@@ -480,8 +624,8 @@ class Staging(Closing):
 
         Returns:
             For each variable ``puts`` and ``gets``, as in `ls`, with the ``seconds`` that the
-            calls took: gets include the wait for data, puts that for memory. Failed calls are not
-            counted.
+            calls took: gets include the wait for data, puts that for memory, but for those in the
+            background. Failed calls are not counted.
         """
         return {name: dict(one) for name, one in self._core.statistics().items()}
 
@@ -513,6 +657,7 @@ class Staging(Closing):
             NotFound: No server has such a variable.
         """
         self._core.remove(variable_name(name))
+        self._known.discard(name)
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:
@@ -562,3 +707,9 @@ class Staging(Closing):
         self._core.close()
         if self._own is not None:
             self._own.close()
+
+
+def names_hint(names: list[str]) -> str:
+    """Returns the hint for a variable that does not exist."""
+    held = ", ".join(names[:NAMES_MAX]) + (", ..." if len(names) > NAMES_MAX else "")
+    return f"look at its name: the variables are {held or 'none'}"

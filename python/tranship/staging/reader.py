@@ -13,13 +13,15 @@ from .. import _core
 from ..errors import InvalidArgument
 from .arguments import check_box
 
-__all__ = ["FIRST", "Corner", "Info", "Reader", "VariableBox", "Version"]
+__all__ = ["FIRST", "GET_S", "Corner", "Info", "Reader", "VariableBox", "Version"]
 
 Version = SupportsIndex | Literal["latest"]
 Corner = Sequence[SupportsIndex]
 """Indices of a corner of a box, one for each dimension."""
 Info = dict[str, Any]
 
+GET_S = 30.0
+"""Seconds that a get without a timeout waits."""
 FIRST = -(2**63)
 """A number below every version."""
 
@@ -71,11 +73,11 @@ class Reader(Protocol):
         upper: Corner | None = None,
         out: Any = None,
         *,
-        timeout: float = 30.0,
+        timeout: float | None = None,
     ) -> Any:
         """Returns a box of a variable; see `Staging.get`."""
         ...
 
     def _box(
-        self, name: str, lower: Corner | None, upper: Corner | None, timeout: float
+        self, name: str, lower: Corner | None, upper: Corner | None, timeout: float | None
     ) -> VariableBox: ...

@@ -9,6 +9,7 @@ from typing import Any, NoReturn, SupportsIndex
 from ..arguments import check_seconds
 from ..closing import Closing, refuse_pickling
 from ..errors import Closed, NotFound, Timeout
+from ..threads import start_thread
 from .arguments import corner_of, whole_version
 from .reader import FIRST, Corner, Reader, VariableBox
 
@@ -44,8 +45,7 @@ class Subscription(Closing):
         self._version = FIRST if after is None else whole_version(after)
         self._failure: BaseException | None = None
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"tranship-{name}", daemon=True)
-        self._thread.start()
+        self._thread = start_thread(self._run, f"tranship-{name}")
 
     def _run(self) -> None:
         try:

@@ -17,7 +17,7 @@ from xarray.core import indexing
 
 from ..errors import Error, InvalidArgument, NotFound
 from .arguments import corner_of, whole_version
-from .reader import Corner, Reader, VariableBox
+from .reader import GET_S, Corner, Reader, VariableBox
 
 __all__ = ["Chunks", "Versions", "open_array"]
 
@@ -127,12 +127,13 @@ def open_array(
     upper: Corner | None,
     chunks: Chunks,
     dims: Sequence[Hashable] | None,
-    timeout: float,
+    timeout: float | None,
 ) -> xr.DataArray:
     """Returns a lazy array; see Staging.to_xarray."""
     if chunks is not None and importlib.util.find_spec("dask") is None:
         raise Error("to_xarray needs Dask for chunks", "pip install dask, or leave chunks out")
     bounds = staging._box(name, None, None, timeout)
+    seconds = GET_S if timeout is None else timeout
     first = bounds.lower if lower is None else tuple(corner_of("lower", lower))
     last = bounds.upper if upper is None else tuple(corner_of("upper", upper))
     sides = [b - a for a, b in zip(first, last, strict=False)]
@@ -141,7 +142,7 @@ def open_array(
             f'from {first} to {last} is no box of "{name}", {box_text(bounds)}',
             "give a lower and an upper bound for each dimension, the lower one not above the other",
         )
-    versions = versions_of(staging, name, version, first, last, timeout)
+    versions = versions_of(staging, name, version, first, last, seconds)
     several = [] if isinstance(versions, int) else [VERSION]
     boxes = [f"d{k}" for k in range(len(first))] if dims is None else list(dims)
     if len({*several, *boxes}) != len(several) + len(first):
@@ -157,7 +158,7 @@ def open_array(
         attrs["version"] = versions
     else:
         coords[VERSION] = list(versions)
-    array = StagedArray(staging, name, versions, first, last, bounds.dtype, timeout)
+    array = StagedArray(staging, name, versions, first, last, bounds.dtype, seconds)
     lazy = keep(array) if chunks is None else indexing.LazilyIndexedArray(array)
     variable = xr.Variable([*several, *boxes], lazy, attrs)
     found = xr.DataArray(variable, coords=coords, name=name)

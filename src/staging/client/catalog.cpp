@@ -11,6 +11,8 @@ namespace {
 
 /// Times that a call begins again because its variable was deleted meanwhile.
 constexpr int attempts_max = 8;
+/// A call that must not wait for others waits so long for a disk.
+constexpr std::int64_t recall_wait_ns = 1'000'000'000;
 
 Error deleted(const std::string& variable) {
   return {ErrorCode::not_found, in_quotes(variable) + " is deleted again and again meanwhile"};
@@ -288,8 +290,13 @@ Status Catalog::take_back(LeasedBox& here, std::span<const Part> away, std::int6
 Result<Range> Catalog::recall(int server, std::uint64_t lease, std::uint64_t object,
                               std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
+  // What was brought back would have to come from disk again if the lease ended meanwhile.
+  const NoWaits::Lifted lifted;
+  const std::int64_t until =
+      lifted.any() ? std::min(end_ns, requester_.now_ns() + recall_wait_ns) : end_ns;
   const auto answer =
-      requester_.ask_until_done(server, protocol::Recall{lease, object}, reply, end_ns);
+      requester_.ask_until_done(server, protocol::Recall{lease, object}, reply, until);
+  if (!answer && lifted.any() && until < end_ns) lifted.note();
   if (!answer) return answer.error();
   const Range range = std::get<protocol::Recalled>(*answer).range;
   const bool well = object == 0 || range.segment >= 0;

@@ -94,6 +94,8 @@ class Catalog {
   /// @error not_found if no server has it
   Status remove(const std::string& variable);
   Result<std::vector<VariableInfo>> list();
+  /// Returns how many clients are connected to the first server, as all of a group are.
+  Result<int> clients(std::int64_t end_ns);
   /// Returns the state of each server, in the order of their numbers.
   Result<std::vector<ServerInfo>> status();
 

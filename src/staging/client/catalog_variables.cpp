@@ -136,6 +136,12 @@ Status Catalog::remove(const std::string& variable) {
   return Error{ErrorCode::not_found, "there is no variable " + in_quotes(variable)};
 }
 
+Result<int> Catalog::clients(std::int64_t end_ns) {
+  ReplyBuffer reply(end_ns);
+  const auto answer = requester_.ask(0, protocol::QueryStatus{}, reply);
+  return answer ? Result<int>(answer->info.clients) : Result<int>(answer.error());
+}
+
 Result<std::vector<ServerInfo>> Catalog::status() {
   std::vector<ServerInfo> all;
   ReplyBuffer reply;

@@ -73,8 +73,10 @@ Result<Box> box_of(const Array& array, const std::vector<std::int64_t>& lower) {
 
 Status check_one_field(const Array& array) {
   if (array.view.mapping->fields().size() == 1) return {};
-  return Error{ErrorCode::invalid_argument,
-               "an array with several fields is put field by field, each as its own variable"};
+  return Error{
+      ErrorCode::invalid_argument,
+      "the array lies field by field, and a variable's elements lie whole: put or get each "
+      "field as its own variable"};
 }
 
 Status check_type(const std::string& type, std::int64_t element_bytes, const Array& target) {
@@ -88,7 +90,8 @@ Status check_type(const std::string& type, std::int64_t element_bytes, const Arr
 Status check_target(const Array& target, const Box& box) {
   if (Status status = check_one_field(target); !status) return status;
   if (!target.writable) {
-    return Error{ErrorCode::permission, "the target is read-only: " + target.name};
+    return Error{ErrorCode::invalid_argument, "the target is read-only: " + target.name,
+                 "give a writable array as out"};
   }
   bool same = target.view.mapping->rank() == box.rank;
   for (int k = 0; same && k < box.rank; ++k) same = target.view.extents[at(k)] == box.extent(k);
@@ -233,6 +236,10 @@ Result<std::vector<VariableInfo>> Client::list() {
 
 Result<std::vector<ServerInfo>> Client::status() {
   return call([&] { return catalog_.status(); });
+}
+
+Result<int> Client::clients(std::chrono::milliseconds timeout) {
+  return call([&] { return catalog_.clients(end_ns(timeout)); });
 }
 
 Status Client::put_inside(const std::string& variable, std::int64_t version, const Array& array,
@@ -479,6 +486,42 @@ Status Client::take_parts(const LeasedBox& held, const Box& box, const Array& ta
   return check_whole(held, box, target);
 }
 
+Result<bool> Client::put_at_once(const std::string& variable, std::int64_t version,
+                                 const Array& array, const std::vector<std::int64_t>& lower,
+                                 std::chrono::milliseconds timeout, std::span<const Event> after,
+                                 bool checksum) {
+  const NoWaits none;
+  // An event that goes on would make the put give back room that it has found.
+  Status status = await(after, 0);
+  if (!none.met()) status = put(variable, version, array, lower, timeout, after, checksum);
+  if (status) return true;
+  return none.met() && !closed() ? Result<bool>(false) : Result<bool>(status.error());
+}
+
+Result<std::optional<std::int64_t>> Client::get_at_once(const GetRequest& request,
+                                                        const Array& target,
+                                                        std::chrono::milliseconds timeout) {
+  const NoWaits none;
+  const auto version = get(request, target, timeout);
+  if (version) return std::optional(*version);
+  if (none.met() && !closed()) return std::optional<std::int64_t>();
+  return version.error();
+}
+
+Result<std::optional<VariableInfo>> Client::describe_at_once(const std::string& variable,
+                                                             std::chrono::milliseconds timeout,
+                                                             bool bounds) {
+  const NoWaits none;
+  auto found = describe(variable, timeout, bounds);
+  if (found) return std::optional(std::move(*found));
+  if (none.met() && !closed()) return std::optional<VariableInfo>();
+  return found.error();
+}
+
+void Client::wait_for_notice(std::uint64_t seen, std::chrono::milliseconds timeout) {
+  if (const auto inside = enter()) links_->wait(seen, end_ns(timeout));
+}
+
 std::string Client::path_of(const Event& event) const {
   return event.plan() ? event.plan()->path(engine_.profile()) : "copy";
 }
@@ -515,6 +558,7 @@ Status Client::finish(const Event& event, std::int64_t end) const {
 /// Waits for events of other copies, which a failing put does not cancel.
 Status Client::await(std::span<const Event> after, std::int64_t end) const {
   for (const Event& event : after) {
+    if (!event.done() && NoWaits::forbid()) return Error{ErrorCode::timeout, "an event goes on"};
     if (Status status = wait_for(event, end); !status) return status;
   }
   return {};

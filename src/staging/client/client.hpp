@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -50,6 +51,23 @@ class Client {
   Result<std::int64_t> get(const GetRequest& request, const Array& target,
                            std::chrono::milliseconds timeout);
 
+  /// As put(), get() and describe(), but return false or nothing where those would wait for what
+  /// other clients do, or for the events: nothing has changed then. Try again when notices() counts
+  /// more than before, or after some 0.25 s.
+  Result<bool> put_at_once(const std::string& variable, std::int64_t version, const Array& array,
+                           const std::vector<std::int64_t>& lower,
+                           std::chrono::milliseconds timeout, std::span<const Event> after,
+                           bool checksum);
+  Result<std::optional<std::int64_t>> get_at_once(const GetRequest& request, const Array& target,
+                                                  std::chrono::milliseconds timeout);
+  Result<std::optional<VariableInfo>> describe_at_once(const std::string& variable,
+                                                       std::chrono::milliseconds timeout,
+                                                       bool bounds);
+  /// Returns how many notices of changes have come.
+  std::uint64_t notices() const { return links_->notices(); }
+  /// Waits for more notices than `seen`; returns when the client is closed, too.
+  void wait_for_notice(std::uint64_t seen, std::chrono::milliseconds timeout);
+
   /// Waits as get() does, and copies nothing.
   Result<std::int64_t> wait(const GetRequest& request, std::chrono::milliseconds timeout);
 
@@ -75,6 +93,8 @@ class Client {
   std::map<std::string, VariableTraffic> traffic() const;
   /// Returns the state of each server.
   Result<std::vector<ServerInfo>> status();
+  /// Returns how many clients are connected, with this one.
+  Result<int> clients(std::chrono::milliseconds timeout);
 
   /// Ends the calls of other threads: cancels their copies and waits until none of them accesses
   /// the servers' memory. Then announces that no more puts will come, and disconnects. Bounded in

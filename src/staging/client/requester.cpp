@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace tranship::staging {
 namespace {
@@ -13,11 +14,28 @@ Error late(const std::string& why) {
 /// A search tries so many other versions before the time of its call counts.
 constexpr int versions_free = 1024;
 
+/// What the calling thread's NoWaits has met; null: it has none.
+thread_local bool* waits_met = nullptr;
+
 }  // namespace
+
+NoWaits::NoWaits() { waits_met = &met_; }
+
+NoWaits::~NoWaits() { waits_met = nullptr; }
+
+NoWaits::Lifted::Lifted() : met_(std::exchange(waits_met, nullptr)) {}
+
+NoWaits::Lifted::~Lifted() { waits_met = met_; }
+
+bool NoWaits::forbid() {
+  if (waits_met == nullptr) return false;
+  *waits_met = true;
+  return true;
+}
 
 Status Requester::pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why) {
   const std::int64_t now = servers_.now_ns();
-  if (now >= end_ns) return late(why);
+  if (NoWaits::forbid() || now >= end_ns) return late(why);
   if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
   servers_.wait(seen, std::min(end_ns, now + look_again_ns));
   return {};

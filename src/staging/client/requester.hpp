@@ -16,6 +16,43 @@ namespace tranship::staging {
 /// A client that receives no notice looks again after this time.
 constexpr std::int64_t look_again_ns = 250'000'000;
 
+/// While one exists, calls of its thread fail where they would wait for what other clients do, or
+/// for copies. At most one exists for each thread.
+class NoWaits {
+ public:
+  NoWaits();
+  ~NoWaits();
+  NoWaits(const NoWaits&) = delete;
+  NoWaits& operator=(const NoWaits&) = delete;
+
+  /// Returns whether a call of this thread would have waited.
+  bool met() const { return met_; }
+  /// Notes that a call is about to wait. Returns whether it must not.
+  static bool forbid();
+
+  /// Allows waits again, for a request that would have to begin anew without one.
+  class Lifted;
+
+ private:
+  bool met_ = false;
+};
+
+class NoWaits::Lifted {
+ public:
+  Lifted();
+  ~Lifted();
+  Lifted(const Lifted&) = delete;
+  Lifted& operator=(const Lifted&) = delete;
+
+  /// Returns whether waits were forbidden.
+  bool any() const { return met_ != nullptr; }
+  /// Notes that the call would have to wait for longer.
+  void note() const { *met_ = true; }
+
+ private:
+  bool* met_;
+};
+
 /// Sends requests and reads replies. Any thread may call any member. Times are of the servers'
 /// clock.
 class Requester {
@@ -48,7 +85,8 @@ class Requester {
                                                  ReplyBuffer& reply, std::int64_t end_ns);
 
   /// Waits for more notices than `seen`, or for some time.
-  /// @error timeout after `end_ns`, with the reason `why`; cancelled if interrupted
+  /// @error timeout after `end_ns` or where NoWaits says so, with the reason `why`; cancelled if
+  ///        interrupted
   Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why);
   /// Checks whether a search may go on to another version, after `rounds` that had gaps or were
   /// discarded. However many versions a server names, the search ends with the time of its call.

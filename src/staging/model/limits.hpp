@@ -27,10 +27,13 @@ struct Limits {
 
 /// Bounds of messages.
 constexpr std::int64_t name_bytes_most = 1024;
-constexpr std::int64_t type_bytes_most = 64;
+constexpr std::int64_t type_bytes_most = 4096;  ///< That of a structure lists its fields.
+constexpr std::int64_t element_bytes_most = std::int64_t{1} << 20;
 
 /// Returns whether elements of a variable may have that size.
-constexpr bool possible_element_bytes(std::int64_t bytes) { return bytes >= 1 && bytes <= 16; }
+constexpr bool possible_element_bytes(std::int64_t bytes) {
+  return bytes >= 1 && bytes <= element_bytes_most;
+}
 
 /// Reads the limits of a configuration.
 /// @error invalid_argument if a setting is out of range, which names it

@@ -39,7 +39,8 @@ Status check_element(const PutRequest& request) {
   std::int64_t bytes = 0;
   if (!possible_element_bytes(request.element_bytes)) {
     return Error{ErrorCode::invalid_argument,
-                 "elements have 1 to 16 bytes, not " + std::to_string(request.element_bytes)};
+                 "elements have 1 to " + std::to_string(element_bytes_most) + " bytes, not " +
+                     std::to_string(request.element_bytes)};
   }
   if (std::ssize(request.type) > type_bytes_most || !is_plain_text(request.type)) {
     return Error{ErrorCode::invalid_argument, "the element type " + in_quotes(request.type) +

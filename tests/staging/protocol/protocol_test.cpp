@@ -207,7 +207,7 @@ TEST(values_arrive_as_they_were_sent) {
 TEST(each_value_of_a_request_is_checked) {
   const auto put = one_of<protocol::Put>(requests);
   for (const std::int64_t bytes :
-       {std::int64_t{0}, std::int64_t{-1}, std::int64_t{17}, INT64_MAX}) {
+       {std::int64_t{0}, std::int64_t{-1}, element_bytes_most + 1, INT64_MAX}) {
     refuses<protocol::Put>(put, [&](auto& one) { one.object.element_bytes = bytes; });
   }
   for (const std::string& name : {std::string(), std::string(1025, 'x'), std::string("a\nb")}) {
@@ -222,7 +222,8 @@ TEST(each_value_of_a_request_is_checked) {
     refuses<protocol::Lease>({"v"}, [&](auto& one) { one.variable = name; });
   }
   refuses<protocol::List>({"v"}, [](auto& one) { one.after = "a\nb"; });
-  refuses<protocol::Put>(put, [](auto& one) { one.object.type = std::string(65, 'f'); });
+  refuses<protocol::Put>(
+      put, [](auto& one) { one.object.type = std::string(type_bytes_most + 1, 'f'); });
   refuses<protocol::Put>(put, [](auto& one) { one.object.incarnation = {5, 4}; });
   refuses<protocol::Put>(put, [](auto& one) { one.checksum.known = 2; });
   refuses<protocol::Put>(put, [](auto& one) { one.object.box.upper[1] = 2; });
@@ -257,13 +258,14 @@ TEST(each_value_of_a_reply_is_checked) {
   const auto listed = one_of<protocol::Listed>(replies);
   const auto described = one_of<protocol::Described>(replies);
   for (const std::int64_t bytes :
-       {std::int64_t{0}, std::int64_t{-1}, std::int64_t{17}, INT64_MAX}) {
+       {std::int64_t{0}, std::int64_t{-1}, element_bytes_most + 1, INT64_MAX}) {
     refuses<protocol::Objects>(objects, [&](auto& one) { one.found.element_bytes = bytes; });
     refuses<protocol::InlineData>(inside, [&](auto& one) { one.element_bytes = bytes; });
     refuses<protocol::Declared>(declared, [&](auto& one) { one.metadata.element_bytes = bytes; });
     refuses<protocol::Listed>(listed, [&](auto& one) { one.variables[1].element_bytes = bytes; });
   }
-  refuses<protocol::InlineData>(inside, [](auto& one) { one.type = std::string(65, 'i'); });
+  refuses<protocol::InlineData>(
+      inside, [](auto& one) { one.type = std::string(type_bytes_most + 1, 'i'); });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].primary = -1; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.segment = -2; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.offset = -1; });

@@ -78,7 +78,7 @@ TEST(the_first_put_decides) {
   other = put_of("");
   EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
   other = put_of("x");
-  other.element_bytes = 17;
+  other.element_bytes = element_bytes_most + 1;
   EXPECT(!registry.declare(ClientId{0, 2}, other).ok());
   EXPECT_EQ(registry.all().size(), 1U);
 }
