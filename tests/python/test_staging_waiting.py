@@ -89,7 +89,7 @@ def test_puts_that_wait_for_copies_keep_no_other_from_running(staging: ts.Stagin
 
 def test_the_end_of_the_time_is_said_as_by_the_call_itself(staging: ts.Staging) -> None:
     staging.put("v", 0, np.zeros(4))
-    with pytest.raises(ts.Timeout, match="the time is up: version 1"):
+    with pytest.raises(ts.Timeout, match="timed out: version 1"):
         staging.get_async("v", 1, (0,), (4,), timeout=0.3).result(PATIENCE)
     with pytest.raises(ts.InvalidArgument, match="timeout='3'"):
         staging.get_async("v", 0, timeout="3")  # type: ignore[arg-type]

@@ -311,6 +311,17 @@ def put_array(array: Any) -> Any:
         ) from None
 
 
+def in_calling_thread(array: Any) -> Any:
+    """Returns an array on a GPU as the core takes it: the stream that its library works in is that
+    of the calling thread, not of one that puts and gets in the background. Returns any other array
+    as it is.
+    """
+    if isinstance(array, np.ndarray):
+        return array
+    core = array if isinstance(array, _core.Array) else _core.array_of(array)
+    return core if core.where == "device" else array
+
+
 def as_elements(array: Any) -> tuple[Any, str]:
     """Returns an array as the core takes it, and the text of its elements if they are structures.
 

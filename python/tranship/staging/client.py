@@ -24,6 +24,7 @@ from .arguments import (
     check_element,
     check_flag,
     corner_of,
+    in_calling_thread,
     put_array,
     variable_name,
     which_version,
@@ -280,7 +281,7 @@ class Staging(Closing):
             Error: There is no thread for it; nothing was begun.
             Closed: This client was closed.
         """
-        array = put_array(array)
+        array = in_calling_thread(put_array(array))
         events = list(after) if isinstance(after, Iterable) else after
         begun: list[Job] = []
 
@@ -319,9 +320,12 @@ class Staging(Closing):
         """
         seconds = GET_S if timeout is None else check_seconds("timeout", timeout)
         alone_from = time.monotonic() + ALONE_S
+        target = None if out is None else in_calling_thread(out)
 
         def attempt(left: float, waits: bool) -> Any:
-            got = self._get(name, version, lower, upper, out, left, waits)
+            got = self._get(name, version, lower, upper, target, left, waits)
+            if got is target and out is not None:
+                return out
             if got is WAITS and timeout is None and time.monotonic() > alone_from:
                 self._check_expected(variable_name(name))
             return got
