@@ -22,7 +22,10 @@ Type = np.dtype[Any]
 CLASSES = ("round", "odd", "sliced")
 """Classes of extents: multiples of 16, odd numbers, and slices of arrays with odd extents."""
 
-LEAST = {"round": 16, "odd": 3, "sliced": 3}
+BROADCAST = "broadcast"
+"""Class of views that repeat some dimensions (a stride of 0) and reverse others."""
+
+LEAST = {"round": 16, "odd": 3, "sliced": 3, BROADCAST: 2}
 """Least extent of a dimension, by class."""
 
 SHORT_MAX = 40
@@ -46,12 +49,13 @@ OFFSET_MAX = 512
 class RandomShape:
     """One conversion between a view and a plain array of the same extents.
 
-    The view is `base[slices].transpose(permutation)` of a C-contiguous array `base`; the plain
-    array is C-contiguous. Usually the view is the source.
+    The view is `base[slices].transpose(permutation)` of a C-contiguous array `base`, of which the
+    class "broadcast" repeats the dimensions of extent 1; the plain array is C-contiguous. Usually
+    the view is the source.
 
     Attributes:
         number: Number of the case under its seed.
-        kind: Class of the extents, of `CLASSES`.
+        kind: Class of the extents, of `CLASSES`, or `BROADCAST`.
         base: Extents of the view's base array.
         slices: Slice of each dimension of the base array; steps may be negative.
         permutation: Dimensions of the sliced base array in the order of the view.
@@ -109,6 +113,8 @@ class RandomShape:
         if not whole:
             parts.append(f"[{', '.join(slice_text(cut) for cut in self.slices)}]")
         parts.append(f"by {''.join(str(axis) for axis in self.permutation)}")
+        if self.kind == BROADCAST:
+            parts.append(f"to {list(self.shape)}")
         if self.view_offset or self.plain_offset:
             parts.append(f"at {self.view_offset} and {self.plain_offset}")
         if self.scatters:
@@ -117,7 +123,8 @@ class RandomShape:
 
     def view(self, base: Any) -> Any:
         """Returns the view of a base array, of any library that slices and transposes as NumPy."""
-        return base[self.slices].transpose(self.permutation)
+        view = base[self.slices].transpose(self.permutation)
+        return np.broadcast_to(view, self.shape) if self.kind == BROADCAST else view
 
 
 def type_bytes(kind: Type) -> int:
@@ -175,7 +182,12 @@ class Draw:
         return tuple(left.pop(self.below(len(left))) for _ in range(count))
 
 
-def random_shapes(seed: int, count: int, sizes_mib: Sequence[int] = (64,)) -> Iterator[RandomShape]:
+def random_shapes(
+    seed: int,
+    count: int,
+    sizes_mib: Sequence[int] = (64,),
+    classes: Sequence[str] = CLASSES,
+) -> Iterator[RandomShape]:
     """Yields the cases of a seed; case k is the same for every `count`.
 
     The classes and the sizes take turns. Each case moves between 3/4 and 5/4 of its size, roughly.
@@ -184,11 +196,12 @@ def random_shapes(seed: int, count: int, sizes_mib: Sequence[int] = (64,)) -> It
         seed: Any whole number.
         count: Number of cases.
         sizes_mib: Sizes in MiB.
+        classes: Classes, of `CLASSES` and `BROADCAST`.
     """
     for number in range(count):
         draw = Draw(seed, number)
-        kind = CLASSES[number % len(CLASSES)]
-        size = sizes_mib[number // len(CLASSES) % len(sizes_mib)] << 20
+        kind = classes[number % len(classes)]
+        size = sizes_mib[number // len(classes) % len(sizes_mib)] << 20
         shape = draw_shape(draw, number, kind, size)
         while shape.base_bytes > BASE_BYTES_MAX * shape.payload_bytes or is_plain(shape):
             shape = draw_shape(draw, number, kind, size)
@@ -209,6 +222,8 @@ def draw_shape(draw: Draw, number: int, kind: str, size: int) -> RandomShape:
     base, slices = extents, tuple(slice(0, extent, 1) for extent in extents)
     if kind == "sliced":
         base, slices = draw_slices(draw, extents)
+    if kind == BROADCAST:
+        base, slices = draw_repeats(draw, extents)
     permutation = draw.order(len(extents))
     offsets = [0, 0]
     if draw.chance(0.5):
@@ -225,7 +240,7 @@ def draw_shape(draw: Draw, number: int, kind: str, size: int) -> RandomShape:
         plain_type,
         offsets[0],
         offsets[1],
-        draw.chance(SCATTER_CHANCE),
+        draw.chance(SCATTER_CHANCE) and kind != BROADCAST,
     )
 
 
@@ -288,4 +303,18 @@ def draw_slices(draw: Draw, extents: tuple[int, ...]) -> tuple[tuple[int, ...], 
             slices.append(slice(start + reach - 1, stop if stop >= 0 else None, -step))
         else:
             slices.append(slice(start, min(start + extent * step, whole), step))
+    return tuple(base), tuple(slices)
+
+
+def draw_repeats(draw: Draw, extents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[slice, ...]]:
+    """Draws an array that has an extent of 1 in one dimension at least, and reverses one in four.
+
+    One in eight repeats a single element.
+    """
+    every = draw.chance(1 / 8)
+    one = draw.below(len(extents))
+    base = [1 if every or k == one or draw.chance(0.3) else n for k, n in enumerate(extents)]
+    slices = [
+        slice(n - 1, None, -1) if n > 1 and draw.chance(0.25) else slice(0, n, 1) for n in base
+    ]
     return tuple(base), tuple(slices)

@@ -22,7 +22,7 @@ from .harness import (
 )
 from .host import engine_run, memcpy_run, numpy_variant
 from .quantiles import QUANTILES, emit_quantiles
-from .random_shapes import CLASSES, RandomShape, Type, random_shapes
+from .random_shapes import BROADCAST, CLASSES, RandomShape, Type, random_shapes
 
 __all__ = ["shapes"]
 
@@ -38,11 +38,13 @@ class Options:
         seed: Seed of the shapes.
         cases: Number of shapes; None: 50, or six in small size.
         sizes: Sizes in MiB, which take turns; None: 64, or 1 in small size.
+        classes: Classes of shapes, which take turns: "round", "odd", "sliced", "broadcast".
     """
 
     seed: int = 1
     cases: int | None = None
     sizes: tuple[int, ...] | None = None
+    classes: tuple[str, ...] = CLASSES
 
 
 @dataclass
@@ -90,7 +92,7 @@ def shapes(bench: Bench) -> None:
     count = options.cases or bench.pick(50, 6)
     sizes = options.sizes or (bench.pick(64, 1),)
     bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
-    cases = list(random_shapes(options.seed, count, sizes))
+    cases = list(random_shapes(options.seed, count, sizes, options.classes))
     space = Space(cases)
     with Engine() as engine:
         outcomes = [convert(bench, engine, space, case) for case in cases]
@@ -160,7 +162,7 @@ def report(bench: Bench, outcomes: list[Outcome]) -> None:
     """Reports the quantiles of all cases and of each class, and prints a table on stderr."""
     table = [f"{'ratio over memcpy':20} {'cases':>6} " + " ".join(f"{n:>7}" for n in QUANTILES)]
     table[0] += "  slower than NumPy"
-    for kind in ("all", *CLASSES):
+    for kind in ("all", *CLASSES, BROADCAST):
         some = [one for one in outcomes if kind in ("all", one.shape.kind)]
         if not some:
             continue

@@ -36,16 +36,17 @@ TRANSHIP_API void tranship_packer_free(tranship_packer* packer);
 TRANSHIP_API int64_t tranship_packer_bytes(const tranship_packer* packer);
 
 /* Copies the elements of the items at `items` to `packed`, one behind the other: as many bytes as
- * tranship_packer_bytes(). The two may not overlap. `items` may be NULL for a type of absolute
- * addresses.
- * Errors: TRANSHIP_UNSUPPORTED for a type of millions of pieces; then nothing is copied. */
+ * tranship_packer_bytes(). The two may not overlap, which is noticed by their addresses alone: two
+ * mappings of the same memory are not. `items` may be NULL for a type of absolute addresses.
+ * Errors: TRANSHIP_INVALID_ARGUMENT for addresses that overlap; TRANSHIP_UNSUPPORTED for a type of
+ * millions of pieces; then nothing is copied. */
 TRANSHIP_API tranship_code tranship_packer_pack(const tranship_packer* packer, const void* items,
                                                 void* packed);
 
 /* Copies packed bytes to the elements of the items at `items`, and nothing between them: the
  * reverse of tranship_packer_pack().
- * Errors: TRANSHIP_INVALID_ARGUMENT for a type that names a byte twice; TRANSHIP_UNSUPPORTED for a
- * type of millions of pieces; then nothing is copied. */
+ * Errors: TRANSHIP_INVALID_ARGUMENT for a type that names a byte twice and for addresses that
+ * overlap; TRANSHIP_UNSUPPORTED for a type of millions of pieces; then nothing is copied. */
 TRANSHIP_API tranship_code tranship_packer_unpack(const tranship_packer* packer, const void* packed,
                                                   void* items);
 

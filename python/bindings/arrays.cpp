@@ -22,6 +22,7 @@
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
 #include "numpy_array.hpp"
+#include "os/mapped_files.hpp"
 
 namespace tranship::python {
 
@@ -162,6 +163,7 @@ std::shared_ptr<const Mapping> cached_mapping(const PlainArray& plain) {
 namespace {
 
 PyTypeObject* numpy_array = nullptr;
+PyTypeObject* shared_buffer = nullptr;  ///< of the objects over an Engine's shared memory
 bool numpy_fields_known = false;
 PyObject* int64_dtype = nullptr;
 
@@ -196,6 +198,7 @@ bool from_numpy(const NumpyArray& numpy, nb::handle object, Array& array, Hold h
       View::whole(cached_mapping({type.name, type.bytes, numpy.rank, numpy.shape, numpy.strides}));
   array.place.address = reinterpret_cast<std::byte*>(numpy.data);
   array.writable = numpy.writable();
+  array.backing = backing_of(object);
   array.name = "a host array";
   if (held != Hold::nothing) array.owner = keep(object);
   return true;
@@ -213,6 +216,7 @@ bool check_fields(nb::handle array) {
                     std::equal(buffer.shape, buffer.shape + buffer.ndim, numpy.shape) &&
                     std::equal(buffer.strides, buffer.strides + buffer.ndim, numpy.strides) &&
                     nb::object(array.attr("dtype")).ptr() == numpy.type &&
+                    nb::object(array.attr("base")).ptr() == numpy.base && !numpy.owns_data() &&
                     numpy.writable() == (buffer.readonly == 0);
   PyBuffer_Release(&buffer);
   return same;
@@ -234,6 +238,7 @@ bool from_buffer(nb::handle object, Array& array, Hold held) {
         cached_mapping({type, buffer.itemsize, buffer.ndim, buffer.shape, buffer.strides}));
     array.place.address = static_cast<std::byte*>(buffer.buf);
     array.writable = !buffer.readonly;
+    array.backing = backing_of(object);
     array.name = "a host array";
     if (numpy_array == nullptr || !PyObject_TypeCheck(object.ptr(), numpy_array)) {
       array.owner = keep(buffer);
@@ -272,6 +277,7 @@ Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
   array.place.address = static_cast<std::byte*>(buffer.buf) + offset;
   array.writable = !buffer.readonly;
   array.named = true;
+  array.backing = backing_of(memory);
   array.name = "an instance";
   array.owner = keep(buffer);
   const std::int64_t bytes = buffer.len;
@@ -289,6 +295,7 @@ Array strided(nb::handle owner, std::uintptr_t address, const std::vector<std::i
               const std::vector<std::string>& names) {
   Array array = strided_array(address, shape, strides, fields, names);
   array.writable = writable;
+  array.backing = backing_of(owner);
   array.owner = keep(owner);
   return array;
 }
@@ -514,6 +521,35 @@ void prepare_arrays() {
 
 const PyObject* numpy_int64() { return int64_dtype; }
 
+Backing backing_of(nb::handle object) {
+  constexpr int bases_most = 8;
+  const auto by_address = [&] {
+    if (!numpy_fields_known || !PyObject_TypeCheck(object.ptr(), numpy_array)) {
+      return Backing::unknown;
+    }
+    const auto* data = reinterpret_cast<const std::byte*>(fields_of(object).data);
+    return in_heap(data, 1) ? Backing::own : Backing::unknown;  // the heap is one block
+  };
+  PyObject* at = object.ptr();
+  for (int k = 0; k < bases_most; ++k) {
+    PyTypeObject* type = Py_TYPE(at);
+    if (type == &PyBytes_Type || type == &PyByteArray_Type) return Backing::own;
+    if (type == shared_buffer) return Backing::shared;
+    if (!numpy_fields_known || !PyObject_TypeCheck(at, numpy_array)) return by_address();
+    const NumpyArray& numpy = fields_of(at);
+    if (numpy.base == nullptr) return numpy.owns_data() ? Backing::own : by_address();
+    at = numpy.base;
+  }
+  return by_address();
+}
+
+bool addresses_decide(nb::handle source, nb::handle target) {
+  const Backing from = backing_of(source);
+  if (from == Backing::own) return true;
+  const Backing to = backing_of(target);
+  return to == Backing::own || (from == Backing::shared && to == Backing::shared);
+}
+
 const NumpyArray* plain_numpy(nb::handle object) {
   const bool plain = Py_TYPE(object.ptr()) == numpy_array && numpy_fields_known;
   return plain ? &fields_of(object) : nullptr;
@@ -613,6 +649,13 @@ void bind_arrays(nb::module_& module) {
   module.def("file", &file, nb::arg("path"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("layout"), nb::arg("offset"), nb::arg("mode"), nb::arg("direct"),
              nb::arg("named"), nb::arg("durable"), nb::arg("header"), nb::arg("npy"));
+  module.def(
+      "note_shared_buffers",
+      [](nb::handle type) {
+        shared_buffer = reinterpret_cast<PyTypeObject*>(nb::borrow(type).release().ptr());
+      },
+      nb::arg("type"), nb::sig("def note_shared_buffers(type: type) -> None"),
+      "Sets the type of the objects that keep an Engine's shared and pinned memory for NumPy.");
   module.def(
       "array_of", [](nb::handle object) { return array_of(object, false); },
       nb::arg("object").none());

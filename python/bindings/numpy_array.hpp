@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include "engine/array.hpp"
+
 namespace tranship::python {
 
 namespace nb = nanobind;
@@ -20,11 +22,19 @@ struct NumpyArray {
   int flags;
 
   bool writable() const { return (flags & 0x0400) != 0; }
+  bool owns_data() const { return (flags & 0x0004) != 0; }
 };
 
 /// Returns the fields of an array of exactly NumPy's type; null for any other object, and if this
 /// NumPy keeps its fields elsewhere.
 const NumpyArray* plain_numpy(nb::handle object);
+
+/// Returns what the object at the end of an array's bases says of its memory.
+Backing backing_of(nb::handle object);
+
+/// Whether it is known that two arrays share no byte but where their addresses overlap: that not
+/// both may be mapped at a second address.
+bool addresses_decide(nb::handle source, nb::handle target);
 
 /// Returns NumPy's dtype of 64-bit integers, which all its arrays of them share.
 const PyObject* numpy_int64();

@@ -71,8 +71,8 @@ struct PlainCopy {
   std::byte* target = nullptr;
 };
 
-/// Returns the copy of one array to another; nothing if it is not known, or the memory between
-/// their first and last bytes overlaps.
+/// Returns the copy of one array to another; nothing if it is not known, the memory between their
+/// first and last bytes overlaps, or one may be mapped at a second address.
 PlainCopy find(const Engine& engine, nb::handle source, nb::handle target) {
   const NumpyArray* from = plain_numpy(source);
   const NumpyArray* to = plain_numpy(target);
@@ -83,7 +83,7 @@ PlainCopy find(const Engine& engine, nb::handle source, nb::handle target) {
   if (!known) return {};
   const bool apart = from->data + entry.source.end_bytes <= to->data + entry.target.begin_bytes ||
                      to->data + entry.target.end_bytes <= from->data + entry.source.begin_bytes;
-  if (!apart) return {};
+  if (!apart || !addresses_decide(source, target)) return {};
   return {&entry.plan, reinterpret_cast<const std::byte*>(from->data),
           reinterpret_cast<std::byte*>(to->data)};
 }

@@ -52,7 +52,8 @@ bool pack_now(const Engine& engine, nb::handle array, std::int64_t array_bytes,
   if (!fits || !(unpacks ? places : dense)->writable()) return false;
   const bool apart =
       places->data + array_bytes <= dense->data || dense->data + packed_bytes <= places->data;
-  if (!apart || !engine.usable() || engine.trace() != nullptr) return false;
+  if (!apart || !addresses_decide(array, packed)) return false;
+  if (!engine.usable() || engine.trace() != nullptr) return false;
   if (unpacks && !type.disjoint()) return false;
   const auto* from = reinterpret_cast<const std::byte*>(unpacks ? dense->data : places->data);
   auto* to = reinterpret_cast<std::byte*>(unpacks ? places->data : dense->data);

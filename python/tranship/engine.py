@@ -113,7 +113,8 @@ class Engine(Closing):
             source: NumPy array, xarray.DataArray, anything with the buffer protocol, the CUDA array
                 interface or DLPack (CuPy, PyTorch, JAX: on the host or a GPU), Instance, File, or
                 array of a peer.
-            target: The same; it must be writable and must not overlap the source.
+            target: The same; it must be writable. It shares no byte with the source, through
+                whatever connection, map or file, and no two of its elements share one.
             region: Ranges ``{"x": (lower, upper)}`` of named dimensions, half-open, on both sides.
                 Dimensions that are not named are whole.
             priority: Copies of higher priority go first on every channel; others pause.
@@ -141,9 +142,9 @@ class Engine(Closing):
             occur after the start.
 
         Raises:
-            InvalidArgument: Shapes, fields or regions that do not match, arrays that overlap, or a
-                target that is read-only; types of different elements, a target's type that names
-                a byte twice.
+            InvalidArgument: Shapes, fields or regions that do not match, arrays that overlap, a
+                target that is read-only or whose elements share bytes; types of different
+                elements, a target's type that names a byte twice.
             OutOfRange: A type that reaches outside its array.
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.

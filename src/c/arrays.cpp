@@ -10,6 +10,7 @@
 #include "c/errors.hpp"
 #include "data/layout.hpp"
 #include "data/mapping.hpp"
+#include "os/mapped_files.hpp"
 
 namespace tranship::c_api {
 namespace {
@@ -141,12 +142,19 @@ Result<FieldSpace> fields_of(const tranship_layout& layout) {
 }  // namespace
 
 void locate(Array& array, const Gpus* gpus) {
-  if (gpus == nullptr) return;
-  const PointerInfo info = gpus->where(array.place.address);
-  if (info.kind != MemoryKind::device && info.kind != MemoryKind::managed) return;
-  array.memory_kind = MemoryKind::device;
-  array.device = info.device;
-  array.name = "a GPU array";
+  if (gpus != nullptr) {
+    const PointerInfo info = gpus->where(array.place.address);
+    if (info.kind == MemoryKind::device || info.kind == MemoryKind::managed) {
+      array.memory_kind = MemoryKind::device;
+      array.device = info.device;
+      array.name = "a GPU array";
+      return;
+    }
+  }
+  const Mapping& mapping = *array.view.mapping;
+  const std::byte* first = array.place.address + mapping.begin_bytes();
+  const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
+  if (in_heap(first, bytes) || mapped_parts(first, bytes).empty()) array.backing = Backing::own;
 }
 
 Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout) {

@@ -32,7 +32,8 @@ Result<Array> array_of(const tranship_array& array, const Gpus* gpus);
 /// @error invalid_argument for a name, an extent, a type or an order that is not usable
 Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout);
 
-/// Sets the array's memory to the GPU's if its address is one of a GPU.
+/// Sets the array's memory to the GPU's if its address is one of a GPU, and else whether another
+/// address may show the same bytes.
 void locate(Array& array, const Gpus* gpus);
 
 /// Ranges that a caller gave: an address and a number.

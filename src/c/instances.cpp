@@ -45,6 +45,7 @@ Result<Array> allocated(Engine& engine, std::shared_ptr<const Mapping> mapping,
     if (!held) return held.error();
     Array array = array_at(std::move(mapping), (*held)->data(), "an instance in shared memory");
     array.owner = *held;
+    array.backing = Backing::shared;
     return array;
   }
   const int device = device_number(memory);
@@ -60,6 +61,7 @@ Result<Array> allocated(Engine& engine, std::shared_ptr<const Mapping> mapping,
     array.memory_kind = MemoryKind::device;
     array.device = device;
   }
+  array.backing = Backing::shared;
   array.owner = *held;
   return array;
 }

@@ -14,6 +14,17 @@
 
 namespace tranship {
 
+namespace fabric {
+class RemoteArray;
+}
+
+/// What is known of an array's memory without asking the kernel.
+enum class Backing : std::uint8_t {
+  unknown,
+  own,     ///< an allocator's, which no other address shows: of malloc(), NumPy or Python
+  shared,  ///< an Engine's of this process, which other processes may map
+};
+
 /// Whether another process's array can still be used. Threads: all.
 class Liveness {
  public:
@@ -29,6 +40,8 @@ class Liveness {
   /// its own for the memory of another process.
   /// @error what the driver refused; not_found if the owner has taken the array back
   virtual Result<std::byte*> address_for(int gpu) const = 0;
+  /// The array itself, which lives as long as this object.
+  virtual const fabric::RemoteArray& remote() const = 0;
 };
 
 /// What a copy holds until it has ended.
@@ -42,6 +55,7 @@ struct Array {
   int device = -1;  ///< of device memory: the GPU's number; -1: the driver knows
   /// Of another process's array on a GPU: the GPU of this process that finds it at `place`.
   int opened_for = -1;
+  Backing backing = Backing::unknown;  ///< of memory of this process's host
   bool writable = true;
   bool named = false;  ///< its dimensions have names of the user's; else they match by position
   std::shared_ptr<void> owner;

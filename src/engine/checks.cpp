@@ -2,40 +2,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <set>
 #include <vector>
 
 #include "base/at.hpp"
 #include "base/lent_vector.hpp"
-#include "channels/file/file.hpp"
 #include "data/lowering.hpp"
 #include "data/overlap.hpp"
 #include "data/piece_survey.hpp"
-#include "fabric/links/remote_array.hpp"
+#include "engine/same_bytes.hpp"
 
 namespace tranship {
 namespace {
-
-/// A file that was opened twice is one file.
-bool in_same_file(const Array& source, const Array& target) {
-  if (source.memory_kind != MemoryKind::file || target.memory_kind != MemoryKind::file)
-    return false;
-  const auto* from = dynamic_cast<const File*>(source.place.attachment);
-  const auto* to = dynamic_cast<const File*>(target.place.attachment);
-  return from == to || (from != nullptr && to != nullptr && from->same_as(*to));
-}
-
-/// Returns the bytes between two arrays of one other process, if they are the same export or their
-/// addresses there are known.
-std::optional<std::int64_t> distance_at_peer(const Array& source, const Array& target) {
-  const auto* from = dynamic_cast<const fabric::RemoteArray*>(source.place.attachment);
-  const auto* to = dynamic_cast<const fabric::RemoteArray*>(target.place.attachment);
-  if (from == nullptr || to == nullptr || from->peer() != to->peer()) return std::nullopt;
-  const std::int64_t apart = target.place.address - source.place.address;
-  if (from->remote().id == to->remote().id) return apart;
-  if (from->remote().address == 0 || to->remote().address == 0) return std::nullopt;
-  return apart + static_cast<std::int64_t>(to->remote().address - from->remote().address);
-}
 
 Status check_pages(const Array& array, std::span<const std::int64_t> pages, const char* side) {
   if (array.view.mapping->rank() == 0) {
@@ -82,6 +61,50 @@ bool is_written_twice(std::span<const std::int64_t> pages, std::int64_t count) {
   bool twice = false;
   for (const std::int64_t page : pages) twice |= written.insert(page);
   return twice;
+}
+
+/// Returns the distances of pages in the list that are so near that they may share bytes; nothing
+/// if there are too many pairs of such pages.
+std::optional<std::set<std::int64_t>> near_distances(const Array& target,
+                                                     std::span<const std::int64_t> pages) {
+  constexpr std::int64_t pairs_most = 1'000'000;
+  const Mapping& mapping = *target.view.mapping;
+  const std::int64_t span = mapping.end_bytes() - mapping.begin_bytes();
+  std::int64_t step = span;
+  for (const Placement& placement : mapping.fields()) {
+    step = std::min(step, std::abs(placement.dimension[0].level[0].stride));
+  }
+  std::vector<std::int64_t> sorted(pages.begin(), pages.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::set<std::int64_t> distances;
+  std::int64_t pairs = 0;
+  for (std::size_t k = 0; k < sorted.size(); ++k) {
+    for (std::size_t next = k + 1; next < sorted.size(); ++next) {
+      const std::int64_t apart = sorted[next] - sorted[k];
+      if (step > 0 && apart > span / step) break;
+      if (++pairs > pairs_most) return std::nullopt;
+      distances.insert(apart);
+    }
+  }
+  return distances;
+}
+
+/// Checks that the pages in the list have memory of their own, whatever others have.
+Status check_page_places(const Array& target, std::span<const std::int64_t> pages) {
+  if (pages.empty() || !elements_share_bytes(target.view)) return {};
+  Array page = target;
+  page.view.extents[0] = 1;
+  if (Status s = check_places(page); !s) return s;
+  const auto distances = near_distances(target, pages);
+  const bool apart =
+      distances && std::none_of(distances->begin(), distances->end(), [&](std::int64_t distance) {
+        View other = page.view;
+        other.lower[0] += distance;
+        return overlaps(page.view, other, 0);
+      });
+  if (apart) return {};
+  return invalid("pages of the target " + box_text(target) + " share bytes",
+                 "copy to pages with memory of their own");
 }
 
 /// Names the first page that is in the list twice.
@@ -190,7 +213,7 @@ Status check_view(const Array& array, const char* side) {
 }
 
 Status check_places(const Array& target) {
-  if (target.view.points() == 0) return {};
+  if (!elements_share_bytes(target.view)) return {};
   for (std::size_t k = 0; k < target.view.mapping->space().size(); ++k) {
     const Levels& levels = target.view.mapping->fields()[0].dimension[k];
     if (target.view.extents[k] < 2 || levels.count > 1 || levels.level[0].stride != 0) continue;
@@ -199,22 +222,14 @@ Status check_places(const Array& target) {
                        "\" lie at the same place (a broadcast array)",
                    "copy to an array with memory of its own");
   }
-  return {};
+  return invalid("elements of the target " + box_text(target) + " share bytes",
+                 "copy to an array with memory of its own");
 }
 
 bool same_place(const Array& a, const Array& b) {
   return a.memory_kind == b.memory_kind && a.device == b.device && a.opened_for == b.opened_for &&
          a.place.attachment == b.place.attachment &&
          (a.liveness == nullptr) == (b.liveness == nullptr);
-}
-
-std::optional<std::int64_t> distance_between(const Array& source, const Array& target) {
-  const auto addressed = [](MemoryKind kind) {
-    return cpu_reaches(kind) || kind == MemoryKind::device;
-  };
-  const bool both_in_memory = addressed(source.memory_kind) && addressed(target.memory_kind);
-  if (!both_in_memory && !in_same_file(source, target)) return distance_at_peer(source, target);
-  return target.place.address - source.place.address;
 }
 
 Status check_overlap(const Array& source, const Array& target, const View& target_view) {
@@ -242,7 +257,7 @@ Status check_pages(const Array& source, const Array& target,
   if (Status s = check_pages(source, source_pages, "source"); !s) return s;
   if (Status s = check_pages(target, target_pages, "target"); !s) return s;
   if (is_written_twice(target_pages, target.view.extents[0])) return named_twice(target_pages);
-  if (Status s = check_places(target); !s) return s;
+  if (Status s = check_page_places(target, target_pages); !s) return s;
   const bool same = distance_between(source, target) == std::int64_t{0} &&
                     source.view.mapping->key() == target.view.mapping->key() &&
                     source.view.lower == target.view.lower;

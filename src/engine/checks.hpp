@@ -43,10 +43,6 @@ Status check_places(const Array& target);
 /// Whether both arrays lie in one memory: the same GPU's or file's, of this process or not.
 bool same_place(const Array& a, const Array& b);
 
-/// Returns the bytes from the source's base to the target's, if both lie in one memory, one file or
-/// one peer's memory.
-std::optional<std::int64_t> distance_between(const Array& source, const Array& target);
-
 /// Checks that no byte belongs to both boxes; `target_view` is the answer of matched_target().
 /// @error invalid_argument if one does
 Status check_overlap(const Array& source, const Array& target, const View& target_view);

@@ -6,6 +6,7 @@
 #include "engine/byte_blocks.hpp"
 #include "engine/check_pieces.hpp"
 #include "engine/checks.hpp"
+#include "engine/same_bytes.hpp"
 
 namespace tranship {
 namespace {

@@ -9,6 +9,7 @@
 #include "engine/byte_blocks.hpp"
 #include "engine/checks.hpp"
 #include "engine/copy_all.hpp"
+#include "engine/same_bytes.hpp"
 #include "engine/spare_copy.hpp"
 
 namespace tranship {

@@ -9,6 +9,7 @@
 #include "channels/host/copy.hpp"
 #include "channels/host/runs.hpp"
 #include "data/describe.hpp"
+#include "engine/same_bytes.hpp"
 #include "fabric/wires/ucx/ucx_carrier.hpp"
 #include "fabric/wires/ucx/ucx_library.hpp"
 
@@ -115,6 +116,7 @@ class PeerLiveness : public Liveness {
   }
   bool begin_copy() const override { return array_->link().requester->begin_use(array_->remote()); }
   void end_copy() const override { array_->link().requester->end_use(array_->remote()); }
+  const fabric::RemoteArray& remote() const override { return *array_; }
   Result<std::byte*> address_for(int) const override {
     return Error{ErrorCode::unsupported, array_->name() + " does not lie on a GPU"};
   }
@@ -356,6 +358,7 @@ Status Processes::export_array(const std::string& name, const Array& array) {
   exported.place.address += mapping.begin_bytes();
   exported.bytes = mapping.end_bytes() - mapping.begin_bytes();
   exported.writable = source.writable;
+  exported.memory_name = name_of_export(source);
   std::unique_ptr<GpuMemory> on_gpu;
   if (source.memory_kind == MemoryKind::device) {
     on_gpu = std::make_unique<GpuMemory>(source.device);

@@ -26,6 +26,9 @@ class MemoryBuffer:
         }
 
 
+_core.note_shared_buffers(MemoryBuffer)
+
+
 def new_array(
     engine: _core.EngineCore, shape: tuple[int, ...], dtype: np.dtype[Any], memory: str
 ) -> npt.NDArray[Any] | DeviceArray:

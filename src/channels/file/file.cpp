@@ -217,11 +217,9 @@ void File::forget_cached() {
   (void)posix_fadvise(cached_descriptor_, 0, 0, POSIX_FADV_DONTNEED);
 }
 
-bool File::same_as(const File& other) const {
-  struct stat one {};
-  struct stat two {};
-  return ::fstat(cached_descriptor_, &one) == 0 && ::fstat(other.cached_descriptor_, &two) == 0 &&
-         one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+FileNumber File::number() const {
+  std::call_once(numbered_, [this] { number_ = number_of_file(cached_descriptor_); });
+  return number_;
 }
 
 }  // namespace tranship

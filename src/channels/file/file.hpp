@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "channels/file/new_file.hpp"
 #include "channels/file/npy_mark.hpp"
+#include "os/mapped_files.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {
@@ -69,8 +70,9 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
 
   /// Returns the size of the file now, in bytes (a system call).
   std::int64_t size() const;
-  /// Returns whether both are the same file, whatever the names under which they were opened.
-  bool same_as(const File& other) const;
+  /// Returns the number by which the kernel knows the file where a process has mapped it. The first
+  /// call asks for it.
+  FileNumber number() const;
   const std::string& path() const { return path_; }
   bool readable() const { return readable_; }
   bool writable() const { return writable_; }
@@ -160,6 +162,8 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   pid_t opener_ = 0;
   bool durable_ = false;
   std::int64_t payload_bytes_ = 0;
+  mutable std::once_flag numbered_;
+  mutable FileNumber number_;
   std::mutex companion_mutex_;
   std::shared_ptr<void> companion_;
 

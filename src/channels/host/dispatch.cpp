@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "channels/host/blocked.hpp"
+#include "channels/host/fill.hpp"
 #include "channels/host/loops.hpp"
 
 namespace tranship::host {
@@ -44,6 +45,8 @@ void copy_runs(const Shape& shape, const Kernels& set, bool cold) {
 void copy_shape(const Shape& shape, const Kernels& set, bool cold) {
   if (shape.rank == 0 || shape.element_bytes >= streamed_run_bytes_min) {
     copy_runs(shape, set, cold && shape.element_bytes >= streamed_run_bytes_min);
+  } else if (suits_fill(shape)) {
+    copy_fill(shape, set, cold);
   } else if (!cold && suits_loops(shape)) {
     Prefetcher none;
     copy_loops(shape, none);

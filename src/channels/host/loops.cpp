@@ -21,6 +21,7 @@ bool suits_loops(const Shape& shape) {
   std::int64_t last = shape.element_bytes;
   for (int k = 0; k < shape.rank; ++k) {
     const std::int64_t stride = std::abs(shape.axes[k].source_stride);
+    if (stride == 0) continue;  // what is read again is in the caches
     if (stride < last) return false;
     last = stride;
   }

@@ -11,10 +11,15 @@
 namespace tranship {
 namespace {
 
-Result<HostProgram> program(const Datatype& type, bool unpacks) {
+/// Returns the packed bytes of a type, as a type.
+Result<Datatype> packed_type(const Datatype& type) {
   const auto byte = Datatype::element("V1");
   if (!byte) return byte.error();
-  const auto packed = Datatype::contiguous(type.bytes(), *byte);
+  return Datatype::contiguous(type.bytes(), *byte);
+}
+
+Result<HostProgram> program(const Datatype& type, bool unpacks) {
+  const auto packed = packed_type(type);
   if (!packed) return packed.error();
   const TypeForm& places = type.form();
   const TypeForm& dense = packed->form();
@@ -24,6 +29,20 @@ Result<HostProgram> program(const Datatype& type, bool unpacks) {
   if (!lowered) return lowered.error();
   copy.finish();
   return HostProgram(copy.nests());
+}
+
+/// Checks that no element of a type at `items` has a byte of the packed ones.
+Status check_apart(const Datatype& type, const std::byte* items, const std::byte* packed) {
+  const std::int64_t distance =
+      reinterpret_cast<std::intptr_t>(packed) - reinterpret_cast<std::intptr_t>(items);
+  if (type.true_upper_bound() <= distance || distance + type.bytes() <= type.true_lower_bound()) {
+    return {};
+  }
+  const auto dense = packed_type(type);
+  if (!dense) return dense.error();
+  if (!share_bytes(type.form(), dense->form(), distance)) return {};
+  return Error{ErrorCode::invalid_argument, "the items and the packed bytes overlap",
+               "use memory of their own for the packed bytes"};
 }
 
 /// A program that is compiled when it is first asked for.
@@ -78,6 +97,7 @@ Status TypePacker::pack(const std::byte* items, std::byte* packed) const {
   if (bytes() == 0) return {};
   const auto& program = programs_->pack.get([&] { return packing_program(type_); });
   if (!program) return program.error();
+  if (Status apart = check_apart(type_, items, packed); !apart) return apart;
   program->copy(items, packed, is_cold(bytes()));
   return {};
 }
@@ -86,6 +106,7 @@ Status TypePacker::unpack(const std::byte* packed, std::byte* items) const {
   if (bytes() == 0) return {};
   const auto& program = programs_->unpack.get([&] { return unpacking_program(type_); });
   if (!program) return program.error();
+  if (Status apart = check_apart(type_, items, packed); !apart) return apart;
   program->copy(packed, items, is_cold(bytes()));
   return {};
 }

@@ -31,12 +31,14 @@ class TypePacker {
   /// Of all items, packed.
   std::int64_t bytes() const { return type_.bytes(); }
 
-  /// Copies the elements of the items at `items` to bytes(), which must not overlap them.
-  /// @error unsupported as packing_program(); then nothing is copied
+  /// Copies the elements of the items at `items` to bytes(). Two mappings of the same memory are
+  /// not noticed.
+  /// @error invalid_argument if their addresses overlap; unsupported as packing_program(); then
+  /// nothing is copied
   Status pack(const std::byte* items, std::byte* packed) const;
 
   /// Copies packed bytes to the elements of the items at `items`, and nothing between them.
-  /// @error as unpacking_program(); then nothing is copied
+  /// @error as unpacking_program() and pack(); then nothing is copied
   Status unpack(const std::byte* packed, std::byte* items) const;
 
  private:

@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "fabric/messages/slots.hpp"
+#include "os/memory_name.hpp"
 #include "os/shared_memory.hpp"
 #include "runtime/channel.hpp"
 
@@ -30,6 +31,7 @@ struct ExportedArray {
   /// The handle by which a process of this machine opens an attachment by itself; opaque to the
   /// fabric.
   std::string ipc_handle{};
+  MemoryName memory_name{};  ///< of the first byte
 };
 
 constexpr std::size_t name_bytes_max = 1024;

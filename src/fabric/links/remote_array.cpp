@@ -34,6 +34,7 @@ std::shared_ptr<RemoteArray> Link::add_array(const std::string& name, LookupRepl
   fields.writable = reply.writable != 0;
   fields.remote = {reply.id, reply.index, reply.address, reply.bytes, reply.plain != 0};
   fields.ipc_handle = std::move(reply.ipc_handle);
+  fields.memory_name = std::move(reply.memory_name);
   fields.link = shared_from_this();
   if (carrier && !reply.carrier_key.empty()) {
     // An array that the carrier cannot open goes through slots.
@@ -83,6 +84,13 @@ void Link::fail(const Error& error) {
     }
   }
   for (const auto& array : arrays) array->end_use();
+}
+
+RemoteArray::RemoteArray(Fields fields) : fields_(std::move(fields)) {
+  const std::string& space = fields_.memory_name.space;
+  if (space.empty()) return;
+  const Origin process = space == own_space() ? Origin::this_process : Origin::other_process;
+  origin_ = is_file_space(space) ? Origin::file : process;
 }
 
 void RemoteArray::set_withdrawn() {

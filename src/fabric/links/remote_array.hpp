@@ -26,6 +26,14 @@ struct PeerId {
 
 class RemoteArray;
 
+/// Whose memory an array of a peer is.
+enum class Origin : std::uint8_t {
+  unknown,
+  other_process,  ///< no other process has mapped it
+  this_process,
+  file,  ///< of a file, or memory that processes share
+};
+
 /// A connection, as its requests see it. Lives as long as any array of it; after the connection has
 /// ended, every request fails with the reason.
 struct Link : std::enable_shared_from_this<Link> {
@@ -80,9 +88,10 @@ class RemoteArray : public Attachment {
     std::byte* mapped = nullptr;
     std::string ipc_handle;                          ///< as in ExportedArray; empty over a network
     std::shared_ptr<BulkCarrier::Memory> carried{};  ///< Null: no carrier reaches the array.
+    MemoryName memory_name{};
   };
 
-  explicit RemoteArray(Fields fields) : fields_(std::move(fields)) {}
+  explicit RemoteArray(Fields fields);
 
   const std::string& name() const { return fields_.name; }
   const std::string& description() const { return fields_.description; }
@@ -97,6 +106,10 @@ class RemoteArray : public Attachment {
   /// Returns the shared memory that contains mapped(); null if there is none.
   const std::shared_ptr<SharedMemory>& memory() const { return fields_.memory; }
   const std::string& ipc_handle() const { return fields_.ipc_handle; }
+
+  /// Returns where the first byte lies, as the peer says.
+  const MemoryName& memory_name() const { return fields_.memory_name; }
+  Origin origin() const { return origin_; }
 
   /// Returns the carrier's access to the array's memory, outside the wire; null if there is none.
   const std::shared_ptr<BulkCarrier::Memory>& carried() const { return fields_.carried; }
@@ -117,6 +130,7 @@ class RemoteArray : public Attachment {
 
  private:
   Fields fields_;
+  Origin origin_ = Origin::unknown;
   std::atomic<bool> withdrawn_{false};
   std::mutex mutex_;  ///< guards the following members
   bool over_ = false;

@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "fabric/messages/error_message.hpp"
 #include "fabric/messages/slots.hpp"
+#include "os/memory_name.hpp"
 #include "os/process.hpp"
 
 namespace tranship::fabric {
@@ -23,7 +24,7 @@ constexpr std::size_t carrier_key_bytes_max = 4096;
 constexpr std::size_t carrier_kind_bytes_max = 128;
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 10;
+constexpr std::uint32_t protocol_version_current = 11;
 
 enum class MessageType : std::uint32_t {
   hello = 1,     ///< Requester: its identity, and a descriptor of its bell.
@@ -170,6 +171,7 @@ struct LookupReply {
   std::string ipc_handle;          ///< As in ExportedArray; empty over a network.
   std::vector<std::byte> carrier_key{};  ///< Empty: the carrier does not reach the array.
   std::uint64_t carrier_address = 0;
+  MemoryName memory_name{};  ///< of the array's first byte
 };
 
 std::vector<std::byte> encode(const Hello& hello);

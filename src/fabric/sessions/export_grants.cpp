@@ -44,6 +44,7 @@ void ExportGrants::describe(const Export& one, Found& found) {
   reply.bytes = array.bytes;
   reply.writable = array.writable ? 1 : 0;
   reply.description = array.description;
+  reply.memory_name = array.memory_name;
   const bool plain = array.place.attachment == nullptr;
   const bool mapped = mode_ == LinkMode::shared && array.memory;
   if (carrier_ && plain && !mapped) grant_key(one, reply);

@@ -1,0 +1,115 @@
+#include "channels/host/fill.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+
+namespace tranship::host {
+namespace {
+
+/// Longest element that is repeated in a block.
+constexpr std::int64_t element_bytes_most = 512;
+/// Shorter runs of the target cost less in a loop over their elements.
+constexpr std::int64_t run_bytes_least = 64;
+/// Runs of so many bytes are written in blocks, in which the element stands several times.
+constexpr std::int64_t blocked_run_bytes = 1024;
+constexpr std::int64_t block_bytes_most = 2048;
+
+template <typename Value>
+void repeat(const std::byte* source, std::byte* target, std::int64_t count) {
+  typedef Value Unaligned __attribute__((may_alias, aligned(1)));
+  const Value value = *reinterpret_cast<const Unaligned*>(source);
+  auto* const values = reinterpret_cast<Unaligned*>(target);
+  for (std::int64_t k = 0; k < count; ++k) values[k] = value;
+}
+
+/// Writes an element `count` times, one behind the other. Each turn of the last way doubles what
+/// has been written.
+void repeat(const std::byte* source, std::byte* target, std::int64_t bytes, std::int64_t count) {
+  switch (bytes) {
+    case 1: std::memset(target, static_cast<int>(*source), static_cast<std::size_t>(count)); return;
+    case 2: return repeat<std::uint16_t>(source, target, count);
+    case 4: return repeat<std::uint32_t>(source, target, count);
+    case 8: return repeat<std::uint64_t>(source, target, count);
+    case 16: return repeat<unsigned __int128>(source, target, count);
+    default: break;
+  }
+  std::memcpy(target, source, static_cast<std::size_t>(bytes));
+  const std::int64_t end = bytes * count;
+  for (std::int64_t done = bytes; done < end;) {
+    const std::int64_t more = std::min(done, end - done);
+    std::memcpy(target + done, target, static_cast<std::size_t>(more));
+    done += more;
+  }
+}
+
+/// A block of elements of the target, made again when the element changes. Blocks are whole cache
+/// lines where that is a few elements, and one element more is behind each, so that a run can begin
+/// anywhere in a line.
+class Block {
+ public:
+  explicit Block(std::int64_t element_bytes) : element_bytes_(element_bytes) {
+    const std::int64_t lines = std::lcm(element_bytes, line_bytes);
+    const std::int64_t step = lines <= block_bytes_most ? lines : element_bytes;
+    bytes_ = block_bytes_most / step * step;
+  }
+
+  void set(const std::byte* element) {
+    if (element == element_) return;
+    element_ = element;
+    repeat(element, content_, element_bytes_, bytes_ / element_bytes_ + 1);
+  }
+
+  void write(std::byte* target, std::int64_t bytes, const Kernels& kernels, bool cold) const {
+    const auto past_line = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(target) %
+                                                     static_cast<std::uintptr_t>(line_bytes));
+    const std::int64_t first = (line_bytes - past_line) % line_bytes;
+    std::memcpy(target, content_, static_cast<std::size_t>(first));
+    const std::byte* source = content_ + first % element_bytes_;
+    for (std::int64_t at = first; at < bytes; at += bytes_) {
+      const std::int64_t part = std::min(bytes_, bytes - at);
+      if (cold) {
+        kernels.stream(source, target + at, part);
+      } else {
+        std::memcpy(target + at, source, static_cast<std::size_t>(part));
+      }
+    }
+  }
+
+ private:
+  std::int64_t element_bytes_;
+  std::int64_t bytes_ = 0;
+  const std::byte* element_ = nullptr;
+  alignas(line_bytes) std::byte content_[block_bytes_most + element_bytes_most];
+};
+
+}  // namespace
+
+bool suits_fill(const Shape& shape) {
+  if (!shape.pieces.empty() || shape.rank == 0 || shape.element_bytes > element_bytes_most) {
+    return false;
+  }
+  const Axis& inner = shape.axes[0];
+  return inner.source_stride == 0 && inner.target_stride == shape.element_bytes &&
+         inner.extent * shape.element_bytes >= run_bytes_least;
+}
+
+void copy_fill(const Shape& shape, const Kernels& set, bool cold) {
+  const std::int64_t count = shape.axes[0].extent;
+  const std::int64_t run = count * shape.element_bytes;
+  std::int64_t index[Shape::rank_max] = {};
+  const std::byte* source = shape.source;
+  std::byte* target = shape.target;
+  Block block(shape.element_bytes);
+  do {
+    if (run < blocked_run_bytes) {
+      repeat(source, target, shape.element_bytes, count);
+      continue;
+    }
+    block.set(source);
+    block.write(target, run, set, cold);
+  } while (next_turn(shape, 1, index, source, target));
+}
+
+}  // namespace tranship::host
