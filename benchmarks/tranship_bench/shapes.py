@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tranship.engine import Engine
+from tranship.errors import InvalidArgument
 
 from .harness import (
     Array,
@@ -91,7 +92,12 @@ def shapes(bench: Bench) -> None:
     options = Options(**bench.options)
     count = options.cases or bench.pick(50, 6)
     sizes = options.sizes or (bench.pick(64, 1),)
+    known = (*CLASSES, BROADCAST)
+    if wrong := [kind for kind in options.classes if kind not in known]:
+        raise InvalidArgument(f"there is no class {wrong[0]!r}; there are {', '.join(known)}")
     bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
+    if options.classes != CLASSES:
+        bench.conditions["classes"] = list(options.classes)
     cases = list(random_shapes(options.seed, count, sizes, options.classes))
     space = Space(cases)
     with Engine() as engine:

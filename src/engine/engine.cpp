@@ -98,6 +98,7 @@ Status Engine::start() {
     links_ = LinkUsage::open(config, UsageTable::number_of(own_identity()),
                              gpu_side_->gpus()->list(), options_.profile, clock_);
   }
+  kept_maps_.emplace();
   planner_.emplace(options_.profile, config, gpu_count, links_.get());
   ThreadDriver::Options driver;
   for (const Memory& memory : options_.profile.memories) {
@@ -192,6 +193,7 @@ Status Engine::close() {
   (void)driver_->wait_ended(left());
   if (gpu_side_) gpu_side_->wait_for_flights(end);
   if (links_) links_->leave();
+  kept_maps_.reset();
   std::shared_ptr<Processes> processes;
   {
     std::lock_guard lock(processes_mutex_);

@@ -28,6 +28,7 @@
 #include "engine/trace_file.hpp"
 #include "fabric/links/slot_server.hpp"
 #include "machine/profile.hpp"
+#include "os/mapped_files.hpp"
 #include "plan/cache.hpp"
 #include "plan/plan.hpp"
 #include "runtime/thread_driver.hpp"
@@ -254,6 +255,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Lifetime lifetime_;
   std::unique_ptr<TraceFile> trace_file_;
   std::unique_ptr<LinkUsage> links_;    ///< null: the uses of links are not known
+  std::optional<KeptMaps> kept_maps_;   ///< until close()
   std::optional<CopyPlanner> planner_;  ///< on options_.profile
   SharedMemories shared_memories_;
   std::unique_ptr<GpuSide> gpu_side_;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
@@ -17,6 +18,7 @@
 #include <string>
 
 #include "os/descriptor.hpp"
+#include "os/fork.hpp"
 
 namespace tranship {
 namespace {
@@ -59,7 +61,7 @@ constexpr std::uint64_t is_shared = 0x08;
 
 /// Asks for the first area that ends after `address`. maps: /proc/self/maps. Returns whether the
 /// kernel answered; `area.end` is 0 if there is none.
-bool ask(const FileDescriptor& maps, Address address, Area& area) {
+bool ask(int maps, Address address, Area& area) {
   std::array<char, 256> name{};
   AreaQuery query;
   query.flags = covering_or_next;
@@ -67,10 +69,10 @@ bool ask(const FileDescriptor& maps, Address address, Area& area) {
   query.name_address = reinterpret_cast<std::uint64_t>(name.data());
   query.name_bytes = name.size();
   constexpr unsigned long request = _IOWR(0x66, 17, AreaQuery);
-  int answer = ioctl(maps.get(), request, &query);
+  int answer = ioctl(maps, request, &query);
   if (answer != 0 && errno == ENAMETOOLONG) {  // of a device, or of a pseudo file: never so long
     query.name_address = query.name_bytes = 0;
-    answer = ioctl(maps.get(), request, &query);
+    answer = ioctl(maps, request, &query);
   }
   area = {};
   if (answer != 0) return errno == ENOENT;
@@ -161,10 +163,32 @@ void add_part(const Area& area, Address begin, Address end, std::vector<MappedPa
                    static_cast<std::int64_t>(last - first), area.file, offset, area.shared});
 }
 
+/// The descriptor that KeptMaps share, with the generation of forks that opened it: a child's list
+/// is another one. A number that was closed meanwhile, and given to another file, answers no query.
+std::atomic<std::uint64_t> kept{0};  // generation << 32 | descriptor + 1; 0: none
+std::atomic<int> keepers{0};
+
+/// Returns the descriptor; -1 if this process has none.
+int kept_descriptor(std::uint64_t value) {
+  return value >> 32 == (fork_generation() & 0xffffffff) ? static_cast<int>(value & 0xffffffff) - 1
+                                                         : -1;
+}
+
+void close_kept(std::uint64_t value) {
+  const int descriptor = kept_descriptor(value);
+  if (descriptor < 0) return;
+  keep_in_children(descriptor);
+  (void)close(descriptor);
+}
+
 /// Returns whether the kernel answers queries.
 bool ask_for_parts(Address begin, Address end, std::vector<MappedPart>& parts) {
-  const FileDescriptor maps(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
-  if (!maps) return false;
+  int maps = kept_descriptor(kept.load(std::memory_order_acquire));
+  FileDescriptor opened;
+  if (maps < 0) {
+    opened = FileDescriptor(open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
+    maps = opened.get();
+  }
   Area area;
   for (Address at = begin; at < end; at = area.end) {
     if (!ask(maps, at, area)) return false;
@@ -214,6 +238,20 @@ std::vector<MappedPart> mapped_parts(const std::byte* begin, std::int64_t bytes)
     add_part(area, first, end, parts);
   }
   return parts;
+}
+
+KeptMaps::KeptMaps() {
+  keepers.fetch_add(1);
+  if (kept_descriptor(kept.load()) >= 0) return;
+  const int opened = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (opened < 0) return;
+  close_in_children(opened);
+  const std::uint64_t generation = fork_generation() & 0xffffffff;
+  close_kept(kept.exchange(generation << 32 | static_cast<std::uint64_t>(opened + 1)));
+}
+
+KeptMaps::~KeptMaps() {
+  if (keepers.fetch_sub(1) == 1) close_kept(kept.exchange(0));
 }
 
 FileNumber number_of_file(int descriptor) {

@@ -31,6 +31,16 @@ bool in_heap(const std::byte* begin, std::int64_t bytes);
 /// system call where the kernel has PROCMAP_QUERY (Linux 6.11), else up to a millisecond.
 std::vector<MappedPart> mapped_parts(const std::byte* begin, std::int64_t bytes);
 
+/// Keeps the kernel's list of this process's maps open, so that mapped_parts() takes some 1 us, not
+/// 5. Any number of them share one descriptor, which forked children do not see. Threads: all.
+class KeptMaps {
+ public:
+  KeptMaps();
+  ~KeptMaps();
+  KeptMaps(const KeptMaps&) = delete;
+  KeptMaps& operator=(const KeptMaps&) = delete;
+};
+
 /// Returns the number under which mapped_parts() names an open file. Where the file cannot be
 /// mapped it is what fstat() says, which some file systems number in another way.
 FileNumber number_of_file(int descriptor);

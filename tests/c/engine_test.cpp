@@ -1,5 +1,6 @@
 // The engine of the C API: copies with layout changes, files, plans, events, peers, and arguments
 // that are refused.
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +86,34 @@ TEST(a_copy_changes_the_layout) {
   }
   tranship_instance_free(from);
   tranship_instance_free(to);
+}
+
+TEST(two_maps_of_one_memory_overlap) {
+  const Opened engine;
+  const int memory = memfd_create("test", MFD_CLOEXEC);
+  REQUIRE(memory >= 0 && ftruncate(memory, 8192) == 0);
+  const auto map = [&] {
+    return static_cast<double*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0));
+  };
+  double* const one = map();
+  double* const other = map();
+  close(memory);
+  const tranship_dimension row{"x", 500};
+  const tranship_field field{"a", "f8"};
+  const tranship_layout layout{&row, 1, &field, 1, nullptr};
+  tranship_instance* from = instance_of(engine, one, layout);
+  tranship_instance* near = instance_of(engine, other + 250, layout);
+  tranship_instance* apart = instance_of(engine, other + 500, layout);
+  tranship_event* event = nullptr;
+  EXPECT_EQ(tranship_copy(engine.get(), from, near, nullptr, &event), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(last().find("overlap") != std::string::npos);
+  std::fill(one, one + 500, 3.0);
+  copy_now(engine, from, apart);
+  EXPECT_EQ(one[999], 3.0);
+  EXPECT_EQ(one[1000], 0.0);
+  for (tranship_instance* instance : {from, near, apart}) tranship_instance_free(instance);
+  munmap(one, 8192);
+  munmap(other, 8192);
 }
 
 TEST(regions_and_parts_name_the_same_box) {

@@ -155,3 +155,18 @@ TEST(packers_refuse_what_they_cannot_do) {
   EXPECT_EQ(tranship_packer_bytes(nullptr), 0);
   tranship_packer_free(nullptr);
 }
+
+TEST(packers_refuse_to_write_what_they_read) {
+  const Packer packer = packer_of(vector(4, 1, 2, element("i4")), 1);
+  auto numbers = counted(16);
+  const auto before = numbers;
+  EXPECT_EQ(tranship_packer_pack(packer.get(), numbers.data(), numbers.data() + 3),
+            TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(last().find("overlap") != std::string::npos);
+  EXPECT_EQ(tranship_packer_unpack(packer.get(), numbers.data() + 3, numbers.data()),
+            TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(numbers == before);
+  REQUIRE(tranship_packer_pack(packer.get(), numbers.data(), numbers.data() + 7) == TRANSHIP_OK);
+  EXPECT_EQ(numbers[7], 1);
+  EXPECT_EQ(numbers[10], 7);
+}

@@ -14,7 +14,7 @@ import pytest
 from tranship import Error, NotFound
 from tranship.cli import main
 from tranship_bench import benches, figures, harness, shape_drawings, tables, targets
-from tranship_bench.random_shapes import BASE_BYTES_MAX, CLASSES, random_shapes
+from tranship_bench.random_shapes import BASE_BYTES_MAX, BROADCAST, CLASSES, random_shapes
 
 KEYS = {
     "bench": str,
@@ -106,12 +106,23 @@ def test_random_shapes_are_the_same_on_every_machine():
     ]
 
 
+def test_broadcast_shapes_repeat_a_dimension_at_least():
+    for shape in random_shapes(5, 40, (1,), (BROADCAST,)):
+        view = shape.view(np.zeros(shape.base, shape.view_type))
+        assert view.shape == shape.shape
+        assert 0 in view.strides
+        assert not shape.scatters
+
+
 def test_options_of_shapes(capsys):
     lines = []
     options = {"seed": 3, "cases": 2, "sizes": (1, 2)}
     assert benches.run("shapes", size="small", report=lines.append, options=options) == 0
     cases = [line["case"] for line in lines if line["variant"] == "numpy"]
     assert cases == [shape.name for shape in random_shapes(3, 2, (1, 2))]
+    options = {"cases": 2, "classes": (BROADCAST,)}
+    assert benches.run("shapes", size="small", report=lines.append, options=options) == 0
+    assert lines[-1]["checked"]
     assert benches.run("shapes", size="small", report=print, options={"sides": 3}) == 1
     assert "there is no option 'sides'" in capsys.readouterr().err
 

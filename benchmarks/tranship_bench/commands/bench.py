@@ -25,6 +25,7 @@ tranship bench contiguous --json results.jsonl
 tranship bench contiguous --size small --json -
 tranship bench isometry-figure9a --machine sapling
 tranship bench shapes --seed 7 --cases 50
+tranship bench shapes --classes broadcast --sizes 1,8
 tranship bench remote-gpu --quick --limit 28M --transports shared,ipc
 tranship bench staging-workflow --processes 4,4,2 --sizes 8,64
 """
@@ -135,6 +136,14 @@ CasesOption = Annotated[
         min=1,
     ),
 ]
+ClassesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LIST",
+        help="Classes of shapes among round,odd,sliced,broadcast. Default: the first three.",
+        rich_help_panel=SHAPES_PANEL,
+    ),
+]
 SenderOption = Annotated[
     str | None,
     typer.Option(
@@ -202,6 +211,7 @@ def bench(
     receiver: ReceiverOption = None,
     seed: SeedOption = None,
     cases: CasesOption = None,
+    classes: ClassesOption = None,
 ) -> int:
     """Run a benchmark, which verifies its data or simulates a machine, and print its results."""
     if size not in SIZES:
@@ -239,6 +249,7 @@ def bench(
         "receiver": receiver,
         "seed": seed,
         "cases": cases,
+        "classes": tuple(classes.split(",")) if classes is not None else None,
     }
     options = {name: value for name, value in given.items() if value is not None}
     run: Callable[..., int] = functools.partial(benches.run, options=options)

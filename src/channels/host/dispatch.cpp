@@ -47,7 +47,7 @@ void copy_shape(const Shape& shape, const Kernels& set, bool cold) {
     copy_runs(shape, set, cold && shape.element_bytes >= streamed_run_bytes_min);
   } else if (suits_fill(shape)) {
     copy_fill(shape, set, cold);
-  } else if (!cold && suits_loops(shape)) {
+  } else if ((!cold || shape.axes[0].source_stride == 0) && suits_loops(shape)) {
     Prefetcher none;
     copy_loops(shape, none);
   } else if (shape.bytes() <= direct_bytes_max) {

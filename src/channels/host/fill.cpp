@@ -10,7 +10,7 @@ namespace {
 
 /// Longest element that is repeated in a block.
 constexpr std::int64_t element_bytes_most = 512;
-/// Shorter runs of the target cost less in a loop over their elements.
+/// Shorter runs of elements that are no power of two cost less in a loop over their elements.
 constexpr std::int64_t run_bytes_least = 64;
 /// Runs of so many bytes are written in blocks, in which the element stands several times.
 constexpr std::int64_t blocked_run_bytes = 1024;
@@ -42,6 +42,37 @@ void repeat(const std::byte* source, std::byte* target, std::int64_t bytes, std:
     std::memcpy(target + done, target, static_cast<std::size_t>(more));
     done += more;
   }
+}
+
+/// Returns an element of 1, 2, 4 or 8 bytes as often as it fits 8 bytes.
+std::uint64_t spread(const std::byte* source, std::int64_t bytes) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, source, static_cast<std::size_t>(bytes));
+  for (std::int64_t bits = 8 * bytes; bits < 64; bits *= 2) value |= value << bits;
+  return value;
+}
+
+/// Writes a run of 16 to 64 bytes, or a shorter one, of elements whose size divides 8 bytes. The
+/// last piece overlaps the one before.
+void write_short(std::uint64_t value, std::byte* target, std::int64_t bytes) {
+  const std::uint64_t twice[] = {value, value};
+  if (bytes >= 16) {
+    for (std::int64_t at = 0; at + 16 < bytes; at += 16) std::memcpy(target + at, twice, 16);
+    std::memcpy(target + bytes - 16, twice, 16);
+  } else if (bytes >= 8) {
+    std::memcpy(target, twice, 8);
+    std::memcpy(target + bytes - 8, twice, 8);
+  } else if (bytes >= 4) {
+    std::memcpy(target, twice, 4);
+    std::memcpy(target + bytes - 4, twice, 4);
+  } else {
+    std::memcpy(target, twice, 2);
+    std::memcpy(target + bytes - 2, twice, 2);
+  }
+}
+
+bool divides_eight(std::int64_t bytes) {
+  return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
 }
 
 /// A block of elements of the target, made again when the element changes. Blocks are whole cache
@@ -91,8 +122,9 @@ bool suits_fill(const Shape& shape) {
     return false;
   }
   const Axis& inner = shape.axes[0];
-  return inner.source_stride == 0 && inner.target_stride == shape.element_bytes &&
-         inner.extent * shape.element_bytes >= run_bytes_least;
+  const bool repeats = inner.source_stride == 0 && inner.target_stride == shape.element_bytes;
+  return repeats && (divides_eight(shape.element_bytes) || shape.element_bytes == 16 ||
+                     inner.extent * shape.element_bytes >= run_bytes_least);
 }
 
 void copy_fill(const Shape& shape, const Kernels& set, bool cold) {
@@ -101,12 +133,20 @@ void copy_fill(const Shape& shape, const Kernels& set, bool cold) {
   std::int64_t index[Shape::rank_max] = {};
   const std::byte* source = shape.source;
   std::byte* target = shape.target;
+  if (run <= run_bytes_least && divides_eight(shape.element_bytes)) {
+    do {
+      write_short(spread(source, shape.element_bytes), target, run);
+    } while (next_turn(shape, 1, index, source, target));
+    return;
+  }
+  if (run < blocked_run_bytes) {
+    do {
+      repeat(source, target, shape.element_bytes, count);
+    } while (next_turn(shape, 1, index, source, target));
+    return;
+  }
   Block block(shape.element_bytes);
   do {
-    if (run < blocked_run_bytes) {
-      repeat(source, target, shape.element_bytes, count);
-      continue;
-    }
     block.set(source);
     block.write(target, run, set, cold);
   } while (next_turn(shape, 1, index, source, target));
