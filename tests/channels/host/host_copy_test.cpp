@@ -305,6 +305,25 @@ TEST(random_nests_of_all_shapes) {
   }
 }
 
+TEST(elements_that_are_repeated_in_runs) {
+  Random random(13);
+  for (int k = 0; k < 4000; ++k) {
+    static constexpr std::int64_t usual[] = {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 31, 32, 48, 64, 512};
+    LoopNest nest;
+    nest.element_bytes =
+        random.chance(0.9) ? usual[random.below(std::ssize(usual))] : random.between(1, 600);
+    std::int64_t stride = nest.element_bytes;
+    const auto add = [&](std::int64_t extent, std::int64_t source_stride) {
+      nest.loops[static_cast<std::size_t>(nest.rank++)] = {extent, source_stride, stride};
+      stride = stride * extent + (random.chance(0.3) ? random.below(70) : 0);
+    };
+    add(random.chance(0.7) ? random.between(2, 80) : random.between(2, 3000), 0);
+    if (random.chance(0.7)) add(random.between(1, 9), nest.element_bytes * random.between(-3, 3));
+    if (random.chance(0.3)) add(random.between(1, 5), random.below(100));
+    check_copy(random, {nest}, random.chance(0.5));
+  }
+}
+
 TEST(fields_of_records) {
   Random random(7);
   for (int k = 0; k < 600; ++k) {
