@@ -50,6 +50,7 @@ using Sides = Exchange<Side<const void*, Count, Place>, Side<void*, Count, Place
 auto among_all(MPI_Comm comm, BlockCounts (*blocks_of)(MPI_Comm)) {
   return [comm, blocks_of](auto& sides) {
     if (sides.sent.items == MPI_IN_PLACE) return report().left(Report::in_place, 0);
+    if (comm == MPI_COMM_NULL) return;
     const BlockCounts blocks = blocks_of(comm);
     sides.pack(blocks, blocks);
   };
@@ -81,10 +82,10 @@ using namespace tranship::mpi;
       const MPI_Datatype* got_types, MPI_Comm comm, MPI_Request* request) {                        \
     return start(Sides<Count, Place>{{sent, sent_counts, sent_places, sent_types},                 \
                                      {got, got_counts, got_places, got_types}},                    \
-                 request, among_all(comm, &blocks_of), [comm, request](const auto& s) {            \
+                 request, among_all(comm, &blocks_of), [comm](const auto& s, MPI_Request* made) {  \
                    return PMPI_##name(s.sent.items, s.sent.counts, s.sent.places, s.sent.types,    \
                                       s.got.items, s.got.counts, s.got.places, s.got.types, comm,  \
-                                      request);                                                    \
+                                      made);                                                       \
                  });                                                                               \
   }
 // NOLINTEND(bugprone-macro-parentheses)

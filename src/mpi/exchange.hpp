@@ -9,6 +9,7 @@
 #include "mpi/block_counts.hpp"
 #include "mpi/blocks.hpp"
 #include "mpi/requests.hpp"
+#include "mpi/statuses.hpp"
 
 namespace tranship::mpi {
 
@@ -23,6 +24,9 @@ struct Exchange {
 
   /// Packs where that is faster.
   void pack(const BlockCounts& sent_blocks, const BlockCounts& got_blocks) {
+    // Errors of the program, which MPI may tell it.
+    const void* const places = got.items;
+    if (sent.items == places || sent.items == MPI_IN_PLACE || places == MPI_IN_PLACE) return;
     sent.choose(sent_blocks.sent, sent_blocks.absent, false);
     got.choose(got_blocks.got, got_blocks.absent, true);
     if (sent.packed && !sent.packed->pack()) sent.packed.reset();
@@ -42,7 +46,7 @@ int carry_out(Sides sides, const Pack& pack, const Call& call) {
   pack(sides);
   const int code = call(sides);
   if (code == MPI_SUCCESS) sides.unpack();
-  return code;
+  return after(code);
 }
 
 /// The same for a call that ends later.
@@ -50,10 +54,13 @@ template <typename Sides, typename Pack, typename Call>
 int start(Sides given, MPI_Request* request, const Pack& pack, const Call& call) {
   const auto sides = std::make_shared<Sides>(std::move(given));
   pack(*sides);
-  const int code = call(*sides);
-  if (code == MPI_SUCCESS && sides->packed()) {
+  if (!sides->packed()) return call(*sides, request);
+  OneRequest made(request);
+  const int code = call(*sides, made.get());
+  if (code == MPI_SUCCESS) {
     // The sides stay until MPI has ended the request, whatever they are used for.
-    follow(*request, [sides](const MPI_Status&) { sides->unpack(); });
+    follow(made.value(), {.kind = Pending::Kind::collective},
+           [sides](const MPI_Status&) { sides->unpack(); });
   }
   return code;
 }

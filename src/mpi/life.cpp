@@ -1,6 +1,7 @@
 // The begin and the end of MPI, and the types that are committed between them.
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -49,6 +50,29 @@ void check_kind() {
   std::_Exit(2);
 }
 
+/// Sessions that the program has begun and not ended.
+std::atomic<int> sessions{0};
+
+/// Whether the program is between MPI_Init and MPI_Finalize, in whatever language it called them.
+bool world_is_in_use() {
+  int begun = 0;
+  int ended = 0;
+  (void)PMPI_Initialized(&begun);
+  (void)PMPI_Finalized(&ended);
+  return begun != 0 && ended == 0;
+}
+
+/// Prepares for the end of the world or of a session. `last`: The other of the two, and other
+/// sessions, are not in use: then MPI ends, and all that is kept of its requests and types with it.
+void before_end(bool last) {
+  if (last) {
+    requests().give_back();
+    forget_plans();
+  } else {
+    requests().await_freed_receives();
+  }
+}
+
 }  // namespace
 }  // namespace tranship::mpi
 
@@ -70,21 +94,23 @@ TRANSHIP_MPI_API int MPI_Init_thread(int* argc, char*** argv, int required, int*
 TRANSHIP_MPI_API int MPI_Session_init(MPI_Info info, MPI_Errhandler handler, MPI_Session* session) {
   check_kind();
   (void)settings();
-  return PMPI_Session_init(info, handler, session);
+  const int code = PMPI_Session_init(info, handler, session);
+  if (code == MPI_SUCCESS) sessions.fetch_add(1);
+  return code;
 }
 
 TRANSHIP_MPI_API int MPI_Session_finalize(MPI_Session* session) {
-  requests().give_back();
-  forget_plans();
-  return PMPI_Session_finalize(session);
+  before_end(sessions.load() <= 1 && !world_is_in_use());
+  const int code = PMPI_Session_finalize(session);
+  if (code == MPI_SUCCESS) sessions.fetch_sub(1);
+  return code;
 }
 #endif
 
 TRANSHIP_MPI_API int MPI_Finalize() {
-  requests().give_back();
   int rank = 0;
   (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  forget_plans();
+  before_end(sessions.load() <= 0);
   const int code = PMPI_Finalize();
   report().print(rank);
   return code;

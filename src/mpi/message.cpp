@@ -1,5 +1,7 @@
 #include "mpi/message.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -42,6 +44,9 @@ std::optional<Message> Message::to_pack(Task task, const void* places, MPI_Count
     return {};
   }
   const auto* origin = static_cast<const std::byte*>(places);
+  // No memory begins here: the program passed null, which MPI may tell it.
+  constexpr std::uintptr_t first_page_end = 4096;
+  if (reinterpret_cast<std::uintptr_t>(origin + items.lowest) < first_page_end) return {};
   const auto gpu = gpu_of(origin + items.lowest, origin + items.highest - 1);
   if (!gpu) return {};
   message.gpu_ = *gpu;
@@ -79,6 +84,19 @@ bool Message::take_buffer() {
   buffer_ = Buffer::of(bytes(), on_gpu());
   if (buffer_.data() == nullptr) report().left(Report::no_memory, bytes());
   return buffer_.data() != nullptr;
+}
+
+bool Message::take_buffer_to_receive() {
+#ifdef OMPI_MAJOR_VERSION
+  // Where a message is too long for a contiguous receive, Open MPI may write all of it before it
+  // reports the error. It gets room for that; memory that nobody touches costs nothing.
+  constexpr std::int64_t room = std::int64_t{512} << 10;
+  if (!on_gpu()) {
+    buffer_ = Buffer::of(bytes() + std::max(bytes(), room));
+    if (buffer_.data() != nullptr) return true;
+  }
+#endif
+  return take_buffer();
 }
 
 bool Message::pack_to(std::byte* packed, Report::Work work) {
@@ -141,8 +159,9 @@ void Message::unpack_part(const std::byte* packed, std::int64_t arrived) {
 }
 
 void Message::unpack_arrived(const MPI_Status& status) {
-  const std::int64_t arrived = bytes_of(status);
-  if (arrived > 0 && arrived <= bytes()) unpack_from(packed(), arrived, Report::received);
+  // Some libraries count the bytes that were sent, others those that fit.
+  const std::int64_t arrived = std::min(bytes_of(status), bytes());
+  if (arrived > 0) unpack_from(packed(), arrived, Report::received);
 }
 
 Message Message::some(std::int64_t first, std::int64_t count) const {

@@ -37,6 +37,8 @@ class Message {
 
   /// Takes memory for the packed items. Returns false if there is none: leave the call to MPI then.
   bool take_buffer();
+  /// The same for items that MPI receives.
+  bool take_buffer_to_receive();
 
   /// Packs the items. Returns false if that is not possible: leave the call to MPI then.
   bool pack_to(std::byte* packed, Report::Work work);
@@ -45,8 +47,8 @@ class Message {
   /// Unpacks the bytes that have arrived, which may end within an item. Ends the process with a
   /// message if that is not possible.
   void unpack_from(const std::byte* packed, std::int64_t arrived, Report::Work work);
-  /// Unpacks what MPI received into packed(). A message that was too long stays where it is: MPI
-  /// has said so, or will.
+  /// Unpacks what MPI received into packed(); of a message that was too long, what fits, as MPI
+  /// libraries do, which report the error.
   void unpack_arrived(const MPI_Status& status);
 
  private:
@@ -87,7 +89,7 @@ template <typename Count>
 std::optional<Message> ready_to_receive(void* items, Count count, MPI_Datatype type, int peer) {
   if (peer == MPI_PROC_NULL) return {};
   auto message = Message::to_unpack(Task::message, items, count, type, most_of<Count>());
-  if (!message || !message->take_buffer()) return {};
+  if (!message || !message->take_buffer_to_receive()) return {};
   return message;
 }
 

@@ -48,6 +48,7 @@ struct Side {
 /// gathers: Whether one block is sent to all of them.
 auto among_neighbours(MPI_Comm comm, bool gathers) {
   return [comm, gathers](auto& sides) {
+    if (comm == MPI_COMM_NULL) return;
     if (!is_kept(sides.sent.type) && !is_kept(sides.got.type)) return;
     const BlockCounts blocks = blocks_of_neighbours(comm);
     sides.pack(gathers ? BlockCounts{1, 0} : blocks, blocks);
@@ -78,10 +79,11 @@ using namespace tranship::mpi;
       const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
       MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                                \
     return start(Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},   \
-                 request, among_neighbours(comm, false), [comm, request](const auto& s) {          \
+                 request, among_neighbours(comm, false),                                           \
+                 [comm](const auto& s, MPI_Request* made) {                                        \
                    return PMPI_Ineighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type, \
                                                           s.got.items, s.got.count, s.got.type,    \
-                                                          comm, request);                          \
+                                                          comm, made);                             \
                  });                                                                               \
   }                                                                                                \
   TRANSHIP_MPI_API int MPI_Neighbor_allgather##suffix(                                             \
@@ -98,61 +100,62 @@ using namespace tranship::mpi;
       const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
       MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                                \
     return start(Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},   \
-                 request, among_neighbours(comm, true), [comm, request](const auto& s) {           \
+                 request, among_neighbours(comm, true), [comm](const auto& s, MPI_Request* made) { \
                    return PMPI_Ineighbor_allgather##suffix(s.sent.items, s.sent.count,             \
                                                            s.sent.type, s.got.items, s.got.count,  \
-                                                           s.got.type, comm, request);             \
+                                                           s.got.type, comm, made);                \
                  });                                                                               \
   }
 
 // The blocks of these have counts and places of their own.
-#define TRANSHIP_NEIGHBOURS_V(suffix, Count, Place)                                              \
-  TRANSHIP_MPI_API int MPI_Neighbor_alltoallv##suffix(                                           \
-      const void* sent, const Count* sent_counts, const Place* sent_places,                      \
-      MPI_Datatype sent_type, void* got, const Count* got_counts, const Place* got_places,       \
-      MPI_Datatype got_type, MPI_Comm comm) {                                                    \
-    return carry_out(Sides<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},         \
-                                         {got, got_type, 0, got_counts, got_places}},            \
-                     among_neighbours(comm, false), [comm](const auto& s) {                      \
-                       return PMPI_Neighbor_alltoallv##suffix(                                   \
-                           s.sent.items, s.sent.counts, s.sent.places, s.sent.type, s.got.items, \
-                           s.got.counts, s.got.places, s.got.type, comm);                        \
-                     });                                                                         \
-  }                                                                                              \
-  TRANSHIP_MPI_API int MPI_Ineighbor_alltoallv##suffix(                                          \
-      const void* sent, const Count* sent_counts, const Place* sent_places,                      \
-      MPI_Datatype sent_type, void* got, const Count* got_counts, const Place* got_places,       \
-      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                              \
-    return start(Sides<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},             \
-                                     {got, got_type, 0, got_counts, got_places}},                \
-                 request, among_neighbours(comm, false), [comm, request](const auto& s) {        \
-                   return PMPI_Ineighbor_alltoallv##suffix(                                      \
-                       s.sent.items, s.sent.counts, s.sent.places, s.sent.type, s.got.items,     \
-                       s.got.counts, s.got.places, s.got.type, comm, request);                   \
-                 });                                                                             \
-  }                                                                                              \
-  TRANSHIP_MPI_API int MPI_Neighbor_allgatherv##suffix(                                          \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got,                     \
-      const Count* got_counts, const Place* got_places, MPI_Datatype got_type, MPI_Comm comm) {  \
-    return carry_out(Sides<Count, Place>{{sent, sent_type, sent_count},                          \
-                                         {got, got_type, 0, got_counts, got_places}},            \
-                     among_neighbours(comm, true), [comm](const auto& s) {                       \
-                       return PMPI_Neighbor_allgatherv##suffix(                                  \
-                           s.sent.items, s.sent.count, s.sent.type, s.got.items, s.got.counts,   \
-                           s.got.places, s.got.type, comm);                                      \
-                     });                                                                         \
-  }                                                                                              \
-  TRANSHIP_MPI_API int MPI_Ineighbor_allgatherv##suffix(                                         \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got,                     \
-      const Count* got_counts, const Place* got_places, MPI_Datatype got_type, MPI_Comm comm,    \
-      MPI_Request* request) {                                                                    \
-    return start(Sides<Count, Place>{{sent, sent_type, sent_count},                              \
-                                     {got, got_type, 0, got_counts, got_places}},                \
-                 request, among_neighbours(comm, true), [comm, request](const auto& s) {         \
-                   return PMPI_Ineighbor_allgatherv##suffix(                                     \
-                       s.sent.items, s.sent.count, s.sent.type, s.got.items, s.got.counts,       \
-                       s.got.places, s.got.type, comm, request);                                 \
-                 });                                                                             \
+#define TRANSHIP_NEIGHBOURS_V(suffix, Count, Place)                                                \
+  TRANSHIP_MPI_API int MPI_Neighbor_alltoallv##suffix(                                             \
+      const void* sent, const Count* sent_counts, const Place* sent_places,                        \
+      MPI_Datatype sent_type, void* got, const Count* got_counts, const Place* got_places,         \
+      MPI_Datatype got_type, MPI_Comm comm) {                                                      \
+    return carry_out(Sides<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},           \
+                                         {got, got_type, 0, got_counts, got_places}},              \
+                     among_neighbours(comm, false), [comm](const auto& s) {                        \
+                       return PMPI_Neighbor_alltoallv##suffix(                                     \
+                           s.sent.items, s.sent.counts, s.sent.places, s.sent.type, s.got.items,   \
+                           s.got.counts, s.got.places, s.got.type, comm);                          \
+                     });                                                                           \
+  }                                                                                                \
+  TRANSHIP_MPI_API int MPI_Ineighbor_alltoallv##suffix(                                            \
+      const void* sent, const Count* sent_counts, const Place* sent_places,                        \
+      MPI_Datatype sent_type, void* got, const Count* got_counts, const Place* got_places,         \
+      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                                \
+    return start(Sides<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},               \
+                                     {got, got_type, 0, got_counts, got_places}},                  \
+                 request, among_neighbours(comm, false),                                           \
+                 [comm](const auto& s, MPI_Request* made) {                                        \
+                   return PMPI_Ineighbor_alltoallv##suffix(                                        \
+                       s.sent.items, s.sent.counts, s.sent.places, s.sent.type, s.got.items,       \
+                       s.got.counts, s.got.places, s.got.type, comm, made);                        \
+                 });                                                                               \
+  }                                                                                                \
+  TRANSHIP_MPI_API int MPI_Neighbor_allgatherv##suffix(                                            \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got,                       \
+      const Count* got_counts, const Place* got_places, MPI_Datatype got_type, MPI_Comm comm) {    \
+    return carry_out(Sides<Count, Place>{{sent, sent_type, sent_count},                            \
+                                         {got, got_type, 0, got_counts, got_places}},              \
+                     among_neighbours(comm, true), [comm](const auto& s) {                         \
+                       return PMPI_Neighbor_allgatherv##suffix(                                    \
+                           s.sent.items, s.sent.count, s.sent.type, s.got.items, s.got.counts,     \
+                           s.got.places, s.got.type, comm);                                        \
+                     });                                                                           \
+  }                                                                                                \
+  TRANSHIP_MPI_API int MPI_Ineighbor_allgatherv##suffix(                                           \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got,                       \
+      const Count* got_counts, const Place* got_places, MPI_Datatype got_type, MPI_Comm comm,      \
+      MPI_Request* request) {                                                                      \
+    return start(Sides<Count, Place>{{sent, sent_type, sent_count},                                \
+                                     {got, got_type, 0, got_counts, got_places}},                  \
+                 request, among_neighbours(comm, true), [comm](const auto& s, MPI_Request* made) { \
+                   return PMPI_Ineighbor_allgatherv##suffix(                                       \
+                       s.sent.items, s.sent.count, s.sent.type, s.got.items, s.got.counts,         \
+                       s.got.places, s.got.type, comm, made);                                      \
+                 });                                                                               \
   }
 // NOLINTEND(bugprone-macro-parentheses)
 

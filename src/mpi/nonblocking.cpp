@@ -6,6 +6,7 @@
 
 #include "mpi/message.hpp"
 #include "mpi/requests.hpp"
+#include "mpi/statuses.hpp"
 
 namespace tranship::mpi {
 namespace {
@@ -35,10 +36,10 @@ int send(Send<Count> real, const void* items, Count count, MPI_Datatype type, in
          MPI_Comm comm, MPI_Request* request) {
   auto message = packed_to_send(items, count, type, target);
   if (!message) return real(items, count, type, target, tag, comm, request);
-  *request = MPI_REQUEST_NULL;  // a call that fails may leave it as it is
+  OneRequest made(request);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, target,
-                        tag, comm, request);
-  if (code == MPI_SUCCESS) follow(*request, sending(shared(*message)));
+                        tag, comm, made.get());
+  if (code == MPI_SUCCESS) follow(made.value(), {.comm = comm}, sending(shared(*message)));
   return code;
 }
 
@@ -48,10 +49,12 @@ int receive(Receive<Count> real, bool persistent, void* items, Count count, MPI_
             int source, int tag, MPI_Comm comm, MPI_Request* request) {
   auto message = ready_to_receive(items, count, type, source);
   if (!message) return real(items, count, type, source, tag, comm, request);
-  *request = MPI_REQUEST_NULL;
+  OneRequest made(request);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, source,
-                        tag, comm, request);
-  if (code == MPI_SUCCESS) keep(*request, receiving(shared(*message)), persistent);
+                        tag, comm, made.get());
+  if (code == MPI_SUCCESS) {
+    keep(made.value(), {Pending::Kind::receive, comm, persistent}, receiving(shared(*message)));
+  }
   return code;
 }
 
@@ -59,13 +62,15 @@ template <typename Count>
 int receive_matched(int (*real)(void*, Count, MPI_Datatype, MPI_Message*, MPI_Request*),
                     void* items, Count count, MPI_Datatype type, MPI_Message* matched,
                     MPI_Request* request) {
-  const bool nobody = *matched == MPI_MESSAGE_NO_PROC;
+  const bool nobody = matched == nullptr || *matched == MPI_MESSAGE_NO_PROC;
   auto message = ready_to_receive(items, count, type, nobody ? MPI_PROC_NULL : MPI_ANY_SOURCE);
   if (!message) return real(items, count, type, matched, request);
-  *request = MPI_REQUEST_NULL;
-  const int code =
-      real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, matched, request);
-  if (code == MPI_SUCCESS) keep(*request, receiving(shared(*message)), false);
+  OneRequest made(request);
+  const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED,
+                        matched, made.get());
+  if (code == MPI_SUCCESS) {
+    keep(made.value(), {.kind = Pending::Kind::receive}, receiving(shared(*message)));
+  }
   return code;
 }
 
@@ -76,19 +81,20 @@ int prepare_send(Send<Count> real, const void* items, Count count, MPI_Datatype 
   if (target == MPI_PROC_NULL || !message || !message->take_buffer()) {
     return real(items, count, type, target, tag, comm, request);
   }
-  *request = MPI_REQUEST_NULL;
+  OneRequest made(request);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, target,
-                        tag, comm, request);
+                        tag, comm, made.get());
   if (code != MPI_SUCCESS) return code;
   const auto kept = shared(*message);
-  keep(*request, sending(kept), true, [kept] { return kept->pack(Report::sent); });
+  keep(made.value(), {.comm = comm, .persistent = true}, sending(kept),
+       [kept] { return kept->pack(Report::sent); });
   return code;
 }
 
 /// Makes a persistent request ready to be started.
-int before_start(const Found& pending) {
+int before_start(MPI_Request request, const Found& pending) {
   if (!pending || !pending->persistent()) return MPI_SUCCESS;
-  return pending->start() ? MPI_SUCCESS : MPI_ERR_OTHER;
+  return pending->start(request) ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
 /// Open MPI starts another request if the one before has not quite ended, and changes the handle.
@@ -149,9 +155,10 @@ TRANSHIP_RECEIVE(_c, MPI_Count)
 #endif
 
 TRANSHIP_MPI_API int MPI_Start(MPI_Request* request) {
+  if (request == nullptr) return PMPI_Start(request);
   const MPI_Request before = *request;
   const Found pending = requests().find(before);
-  if (const int code = before_start(pending); code != MPI_SUCCESS) return code;
+  if (const int code = before_start(before, pending); code != MPI_SUCCESS) return code;
   const int code = PMPI_Start(request);
   after_start(before, *request, pending);
   return code;
@@ -161,8 +168,8 @@ TRANSHIP_MPI_API int MPI_Startall(int count, MPI_Request* all) {
   const std::vector<Found> found = requests().find(count, all);
   if (found.empty()) return PMPI_Startall(count, all);
   const std::vector<MPI_Request> before(all, all + count);
-  for (const Found& pending : found) {
-    if (const int code = before_start(pending); code != MPI_SUCCESS) return code;
+  for (std::size_t k = 0; k < found.size(); ++k) {
+    if (const int code = before_start(before[k], found[k]); code != MPI_SUCCESS) return code;
   }
   const int code = PMPI_Startall(count, all);
   for (std::size_t k = 0; k < found.size(); ++k) after_start(before[k], all[k], found[k]);

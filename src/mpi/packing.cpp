@@ -9,6 +9,11 @@ int pack(int (*real)(const void*, Count, MPI_Datatype, void*, Count, Count*, MPI
          const void* items, Count count, MPI_Datatype type, void* packed, Count packed_bytes,
          Count* position, MPI_Comm comm) {
   auto message = Message::to_pack(Task::pack, items, count, type, most_of<Count>());
+  // MPI checks the other arguments: it packs nothing.
+  if (message) {
+    const int code = real(items, 0, type, packed, packed_bytes, position, comm);
+    if (code != MPI_SUCCESS) return code;
+  }
   const bool fits = message && *position >= 0 && message->bytes() <= packed_bytes - *position;
   if (!fits || !message->pack_to(static_cast<std::byte*>(packed) + *position, Report::packed)) {
     return real(items, count, type, packed, packed_bytes, position, comm);
@@ -22,6 +27,10 @@ int unpack(int (*real)(const void*, Count, Count*, void*, Count, MPI_Datatype, M
            const void* packed, Count packed_bytes, Count* position, void* items, Count count,
            MPI_Datatype type, MPI_Comm comm) {
   auto message = Message::to_unpack(Task::unpack, items, count, type, most_of<Count>());
+  if (message) {
+    const int code = real(packed, packed_bytes, position, items, 0, type, comm);
+    if (code != MPI_SUCCESS) return code;
+  }
   const bool fits = message && *position >= 0 && message->bytes() <= packed_bytes - *position;
   if (!fits) return real(packed, packed_bytes, position, items, count, type, comm);
   message->unpack_from(static_cast<const std::byte*>(packed) + *position, message->bytes(),

@@ -1,5 +1,6 @@
 // Blocking sends and receives.
 #include "mpi/message.hpp"
+#include "mpi/requests.hpp"
 #include "mpi/statuses.hpp"
 
 namespace tranship::mpi {
@@ -27,20 +28,20 @@ int receive(Receive<Count> real, void* items, Count count, MPI_Datatype type, in
   OneStatus status(given);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, source,
                         tag, comm, status.get());
-  if (code == MPI_SUCCESS) message->unpack_arrived(*status.get());
+  if (brought_message(code)) message->unpack_arrived(*status);
   return code;
 }
 
 template <typename Count>
 int receive_matched(int (*real)(void*, Count, MPI_Datatype, MPI_Message*, MPI_Status*), void* items,
                     Count count, MPI_Datatype type, MPI_Message* matched, MPI_Status* given) {
-  const bool nobody = *matched == MPI_MESSAGE_NO_PROC;
+  const bool nobody = matched == nullptr || *matched == MPI_MESSAGE_NO_PROC;
   auto message = ready_to_receive(items, count, type, nobody ? MPI_PROC_NULL : MPI_ANY_SOURCE);
   if (!message) return real(items, count, type, matched, given);
   OneStatus status(given);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED,
                         matched, status.get());
-  if (code == MPI_SUCCESS) message->unpack_arrived(*status.get());
+  if (brought_message(code)) message->unpack_arrived(*status);
   return code;
 }
 
@@ -75,7 +76,7 @@ int send_receive(SendReceive<Count> real, Side<const void*, Count> sent, Side<vo
   OneStatus status(given);
   const int code = real(sent.items, sent.count, sent.type, sent.peer, sent.tag, got.items,
                         got.count, got.type, got.peer, got.tag, comm, status.get());
-  if (received && code == MPI_SUCCESS) received->unpack_arrived(*status.get());
+  if (received && brought_message(code)) received->unpack_arrived(*status);
   return code;
 }
 
@@ -93,7 +94,7 @@ int send_receive_replace(Replace<Count> real, void* items, Count count, MPI_Data
   OneStatus status(given);
   const int code = real(message->packed(), static_cast<Count>(message->bytes()), MPI_PACKED, target,
                         sent_tag, source, got_tag, comm, status.get());
-  if (code == MPI_SUCCESS) message->unpack_arrived(*status.get());
+  if (brought_message(code)) message->unpack_arrived(*status);
   return code;
 }
 
@@ -105,7 +106,7 @@ using namespace tranship::mpi;
 #define TRANSHIP_SEND(name, Count)                                                               \
   TRANSHIP_MPI_API int MPI_##name(const void* items, Count count, MPI_Datatype type, int target, \
                                   int tag, MPI_Comm comm) {                                      \
-    return send<Count>(&PMPI_##name, items, count, type, target, tag, comm);                     \
+    return after(send<Count>(&PMPI_##name, items, count, type, target, tag, comm));              \
   }
 TRANSHIP_SEND(Send, int)
 TRANSHIP_SEND(Ssend, int)
@@ -118,28 +119,30 @@ TRANSHIP_SEND(Rsend_c, MPI_Count)
 TRANSHIP_SEND(Bsend_c, MPI_Count)
 #endif
 
-#define TRANSHIP_RECEIVE(suffix, Count)                                                            \
-  TRANSHIP_MPI_API int MPI_Recv##suffix(void* items, Count count, MPI_Datatype type, int source,   \
-                                        int tag, MPI_Comm comm, MPI_Status* status) {              \
-    return receive<Count>(&PMPI_Recv##suffix, items, count, type, source, tag, comm, status);      \
-  }                                                                                                \
-  TRANSHIP_MPI_API int MPI_Mrecv##suffix(void* items, Count count, MPI_Datatype type,              \
-                                         MPI_Message* message, MPI_Status* status) {               \
-    return receive_matched<Count>(&PMPI_Mrecv##suffix, items, count, type, message, status);       \
-  }                                                                                                \
-  TRANSHIP_MPI_API int MPI_Sendrecv##suffix(                                                       \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, int target, int sent_tag,        \
-      void* got, Count got_count, MPI_Datatype got_type, int source, int got_tag, MPI_Comm comm,   \
-      MPI_Status* status) {                                                                        \
-    return send_receive<Count>(&PMPI_Sendrecv##suffix,                                             \
-                               {sent, sent_count, sent_type, target, sent_tag},                    \
-                               {got, got_count, got_type, source, got_tag}, comm, status);         \
-  }                                                                                                \
-  TRANSHIP_MPI_API int MPI_Sendrecv_replace##suffix(                                               \
-      void* items, Count count, MPI_Datatype type, int target, int sent_tag, int source,           \
-      int got_tag, MPI_Comm comm, MPI_Status* status) {                                            \
-    return send_receive_replace<Count>(&PMPI_Sendrecv_replace##suffix, items, count, type, target, \
-                                       sent_tag, source, got_tag, comm, status);                   \
+#define TRANSHIP_RECEIVE(suffix, Count)                                                           \
+  TRANSHIP_MPI_API int MPI_Recv##suffix(void* items, Count count, MPI_Datatype type, int source,  \
+                                        int tag, MPI_Comm comm, MPI_Status* status) {             \
+    return after(                                                                                 \
+        receive<Count>(&PMPI_Recv##suffix, items, count, type, source, tag, comm, status));       \
+  }                                                                                               \
+  TRANSHIP_MPI_API int MPI_Mrecv##suffix(void* items, Count count, MPI_Datatype type,             \
+                                         MPI_Message* message, MPI_Status* status) {              \
+    return after(                                                                                 \
+        receive_matched<Count>(&PMPI_Mrecv##suffix, items, count, type, message, status));        \
+  }                                                                                               \
+  TRANSHIP_MPI_API int MPI_Sendrecv##suffix(                                                      \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, int target, int sent_tag,       \
+      void* got, Count got_count, MPI_Datatype got_type, int source, int got_tag, MPI_Comm comm,  \
+      MPI_Status* status) {                                                                       \
+    return after(send_receive<Count>(&PMPI_Sendrecv##suffix,                                      \
+                                     {sent, sent_count, sent_type, target, sent_tag},             \
+                                     {got, got_count, got_type, source, got_tag}, comm, status)); \
+  }                                                                                               \
+  TRANSHIP_MPI_API int MPI_Sendrecv_replace##suffix(                                              \
+      void* items, Count count, MPI_Datatype type, int target, int sent_tag, int source,          \
+      int got_tag, MPI_Comm comm, MPI_Status* status) {                                           \
+    return after(send_receive_replace<Count>(&PMPI_Sendrecv_replace##suffix, items, count, type,  \
+                                             target, sent_tag, source, got_tag, comm, status));   \
   }
 TRANSHIP_RECEIVE(, int)
 #ifdef TRANSHIP_MPI_LARGE_COUNTS

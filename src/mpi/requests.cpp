@@ -1,30 +1,85 @@
 #include "mpi/requests.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace tranship::mpi {
 
-Pending::Pending(Arrived arrived, bool persistent, Starts starts)
-    : arrived_(std::move(arrived)),
+namespace {
+
+/// Makes errors of a communicator codes for a while: a program does not learn those of a request
+/// that it has freed, but some libraries tell who asks whether it has ended.
+class Quiet {
+ public:
+  explicit Quiet(MPI_Comm comm) : comm_(comm) {
+    if (comm_ == MPI_COMM_NULL) return;
+    if (PMPI_Comm_get_errhandler(comm_, &programs_) != MPI_SUCCESS) {
+      comm_ = MPI_COMM_NULL;
+    } else {
+      (void)PMPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    }
+  }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+  ~Quiet() {
+    if (comm_ == MPI_COMM_NULL) return;
+    (void)PMPI_Comm_set_errhandler(comm_, programs_);
+    (void)PMPI_Errhandler_free(&programs_);
+  }
+
+ private:
+  MPI_Comm comm_;
+  MPI_Errhandler programs_ = MPI_ERRHANDLER_NULL;
+};
+
+/// Keeps what MPI may still read and write, for good.
+void keep_for_good(Found pending) {
+  static std::mutex mutex;
+  static auto* const kept = new std::deque<Found>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(std::move(pending));
+}
+
+}  // namespace
+
+Pending::Pending(const What& what, Arrived arrived, Starts starts)
+    : what_(what),
+      arrived_(std::move(arrived)),
       starts_(std::move(starts)),
-      persistent_(persistent),
-      ended_(persistent) {}
+      ended_(what.persistent) {}
+
+MPI_Comm Pending::comm() {
+  const std::lock_guard lock(mutex_);
+  return what_.comm;
+}
+
+void Pending::comm_ends(MPI_Comm comm) {
+  const std::lock_guard lock(mutex_);
+  if (what_.comm == comm) what_.comm = MPI_COMM_NULL;
+}
 
 bool Pending::ended() {
   const std::lock_guard lock(mutex_);
   return ended_;
 }
 
-bool Pending::start() {
+bool Pending::start(MPI_Request request) {
+  if (!ended()) {
+    int inactive = 0;
+    MPI_Status status{};
+    const int code = PMPI_Request_get_status(request, &inactive, &status);
+    if (code != MPI_SUCCESS || inactive == 0) return true;
+  }
   const std::lock_guard lock(mutex_);
   if (starts_ && !starts_()) return false;
   ended_ = false;
   return true;
 }
 
-void Pending::end(const MPI_Status& status) {
+void Pending::end(int code, const MPI_Status& status) {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(ended_, true)) return;
+  if (std::exchange(ended_, true) || !brought_message(code)) return;
   int cancelled = 0;
   if (PMPI_Test_cancelled(&status, &cancelled) == MPI_SUCCESS && cancelled != 0) return;
   arrived_(status);
@@ -36,7 +91,7 @@ void Pending::drop() {
 }
 
 void Requests::add(MPI_Request request, Found pending) {
-  sweep();
+  sweep_freed_sends();
   put_back(request, pending);
 }
 
@@ -53,7 +108,7 @@ Found Requests::find(MPI_Request request) {
 
 std::vector<Found> Requests::find(int count, const MPI_Request* requests) {
   std::vector<Found> found;
-  if (count <= 0 || !any()) return found;
+  if (count <= 0 || requests == nullptr || !any()) return found;
   const std::lock_guard lock(mutex_);
   for (int k = 0; k < count; ++k) {
     if (Found one = find_locked(requests[k])) {
@@ -71,7 +126,7 @@ Found Requests::take(MPI_Request request) {
 
 std::vector<Found> Requests::take(int count, const MPI_Request* requests) {
   std::vector<Found> found;
-  if (count <= 0 || !any()) return found;
+  if (count <= 0 || requests == nullptr || !any()) return found;
   const std::lock_guard lock(mutex_);
   for (int k = 0; k < count; ++k) {
     const auto one = pending_.find(number_of(requests[k]));
@@ -98,63 +153,104 @@ void Requests::remove(MPI_Request request, const Pending* pending) {
   count_locked();
 }
 
-void Requests::abandon(MPI_Request request, Found pending) {
+void Requests::comm_ends(MPI_Comm comm) {
+  if (!any() && !any_freed_receive() && !any_freed_send_.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(mutex_);
-  abandoned_.push_back({request, std::move(pending)});
-  any_abandoned_.store(true, std::memory_order_release);
+  for (const auto& [number, pending] : pending_) pending->comm_ends(comm);
+  for (const Abandoned& one : freed_receives_) one.pending->comm_ends(comm);
+  for (const Abandoned& one : freed_sends_) one.pending->comm_ends(comm);
 }
 
-void Requests::sweep() {
+void Requests::abandon(MPI_Request request, Found pending) {
+  const std::lock_guard lock(mutex_);
+  if (pending->kind() != Pending::Kind::send) {
+    freed_receives_.push_back({request, std::move(pending)});
+  } else {
+    freed_sends_.push_back({request, std::move(pending)});
+  }
+  note_freed_locked();
+}
+
+void Requests::sweep_freed_sends() {
   // More than one for each that comes, so that they do not pile up.
   constexpr int some = 4;
-  for (int k = 0; k < some && any_abandoned_.load(std::memory_order_acquire); ++k) {
+  for (int k = 0; k < some && any_freed_send_.load(std::memory_order_acquire); ++k) {
     Abandoned one;
     {
       const std::lock_guard lock(mutex_);
-      if (abandoned_.empty()) return;
-      one = std::move(abandoned_.front());
-      abandoned_.pop_front();
-      any_abandoned_.store(!abandoned_.empty(), std::memory_order_release);
+      if (freed_sends_.empty()) return;
+      one = std::move(freed_sends_.front());
+      freed_sends_.pop_front();
+      note_freed_locked();
     }
     if (!done_with(one)) abandon(one.request, std::move(one.pending));
   }
 }
 
+void Requests::unpack_freed_receives() {
+  thread_local bool unpacks = false;  // MPI may call the program, which calls MPI
+  if (unpacks) return;
+  const std::lock_guard unpacking(unpacking_);
+  std::vector<Abandoned> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all = freed_receives_;
+  }
+  unpacks = true;
+  std::vector<const Pending*> done;
+  for (Abandoned& one : all) {
+    if (done_with(one)) done.push_back(one.pending.get());
+  }
+  unpacks = false;
+  if (done.empty()) return;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(freed_receives_, [&done](const Abandoned& one) {
+    return std::find(done.begin(), done.end(), one.pending.get()) != done.end();
+  });
+  note_freed_locked();
+}
+
+void Requests::await_freed_receives() {
+  constexpr std::chrono::seconds most(1);
+  const auto end = std::chrono::steady_clock::now() + most;
+  while (any_freed_receive() && std::chrono::steady_clock::now() < end) unpack_freed_receives();
+}
+
 bool Requests::done_with(Abandoned& one) {
   int ended = 0;
   MPI_Status status{};
-  // A persistent request outlives its end, and is freed then.
-  const int code = one.pending->persistent() ? PMPI_Request_get_status(one.request, &ended, &status)
-                                             : PMPI_Test(&one.request, &ended, &status);
-  if (code != MPI_SUCCESS) return true;
-  if (ended == 0) return false;
-  one.pending->end(status);
-  if (one.pending->persistent()) (void)PMPI_Request_free(&one.request);
+  const Quiet quiet(one.pending->comm());
+  const int code = PMPI_Request_get_status(one.request, &ended, &status);
+  if (code == MPI_SUCCESS && ended == 0) return false;
+  one.pending->end(code, status);
+  (void)PMPI_Request_free(&one.request);
   return true;
 }
 
 void Requests::give_back() {
-  std::deque<Abandoned> all;
+  await_freed_receives();
+  std::vector<Abandoned> all;
   {
     const std::lock_guard lock(mutex_);
-    all.swap(abandoned_);
-    any_abandoned_.store(false, std::memory_order_release);
+    all.swap(freed_receives_);
+    all.insert(all.end(), freed_sends_.begin(), freed_sends_.end());
+    freed_sends_.clear();
+    note_freed_locked();
   }
   for (Abandoned& one : all) {
     if (done_with(one)) continue;
     (void)PMPI_Request_free(&one.request);
-    static auto* const kept = new std::deque<Found>;  // MPI reads and writes until it has ended
-    kept->push_back(std::move(one.pending));
+    keep_for_good(std::move(one.pending));
   }
 }
 
-void keep(MPI_Request request, Pending::Arrived arrived, bool persistent, Pending::Starts starts) {
+void keep(MPI_Request request, const Pending::What& what, Pending::Arrived arrived,
+          Pending::Starts starts) {
   if (request == MPI_REQUEST_NULL) return;
-  requests().add(request,
-                 std::make_shared<Pending>(std::move(arrived), persistent, std::move(starts)));
+  requests().add(request, std::make_shared<Pending>(what, std::move(arrived), std::move(starts)));
 }
 
-void follow(MPI_Request request, Pending::Arrived arrived) {
+void follow(MPI_Request request, const Pending::What& what, Pending::Arrived arrived) {
   if (request == MPI_REQUEST_NULL) return;
   int ended = 0;
   MPI_Status status{};
@@ -162,7 +258,7 @@ void follow(MPI_Request request, Pending::Arrived arrived) {
     arrived(status);
     return;
   }
-  keep(request, std::move(arrived), false);
+  keep(request, what, std::move(arrived));
 }
 
 Requests& requests() {

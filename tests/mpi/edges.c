@@ -186,6 +186,109 @@ static void freed_sends(void) {
   MPI_Type_free(&type);
 }
 
+/* Receives that are freed before they have ended, which is permitted: whatever call shows that the
+ * message is there finds it in its place. */
+static void freed_receives(void) {
+  call = "freed receives";
+  enum { ways = 12 };
+  const int last = processes - 1, mine = rank == last;
+  const MPI_Aint bytes = sizeof got;
+  MPI_Win window;
+  MPI_Win_create(got, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+  for (int way = 0; way < ways; way++) {
+    MPI_Comm comm, made;
+    MPI_Datatype type = strided(way % 2 ? 20000 : 40, 1, 2);
+    MPI_Request request, token_request;
+    int token = 0, sum = 0, flag = 0, index = 0;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    fill(way);
+    if (mine) {
+      MPI_Irecv(got, 1, type, 0, 1, comm, &request);
+      MPI_Irecv(&token, 1, MPI_INT, 0, 2, comm, &token_request);
+      MPI_Request_free(&request);
+      CHECK(request == MPI_REQUEST_NULL);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+      MPI_Request sent_request;
+      MPI_Issend(sent, 1, type, last, 1, comm, &sent_request);
+      MPI_Type_free(&type);
+      MPI_Wait(&sent_request, MPI_STATUS_IGNORE);
+      MPI_Send(&rank, 1, MPI_INT, last, 2, comm);
+    } else {
+      MPI_Type_free(&type);
+    }
+    if (mine && way == 0) MPI_Wait(&token_request, MPI_STATUS_IGNORE);
+    if (mine && way == 1) MPI_Waitany(1, &token_request, &index, MPI_STATUS_IGNORE);
+    while (mine && way == 2 && !flag) MPI_Test(&token_request, &flag, MPI_STATUS_IGNORE);
+    while (mine && way == 3 && !flag) {
+      MPI_Request_get_status(token_request, &flag, MPI_STATUS_IGNORE);
+    }
+    if (way == 4) MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (way == 5) MPI_Bcast(&sum, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (way == 6) MPI_Win_fence(0, window);
+    if (way == 7) MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &made);
+    if (way == 7) MPI_Comm_free(&made);
+    if (way == 8) MPI_Gather(&rank, 1, MPI_INT, sent, 1, MPI_INT, last, MPI_COMM_WORLD);
+    if (way == 9) MPI_Barrier(MPI_COMM_WORLD);
+    if (mine && way == 10) MPI_Waitall(1, &token_request, MPI_STATUSES_IGNORE);
+    if (mine && way == 11) {
+      MPI_Comm_free(&comm);
+      MPI_Wait(&token_request, MPI_STATUS_IGNORE);
+    }
+    for (int k = 0; mine && k < (way % 2 ? 20000 : 40); k++) {
+      CHECK(got[2 * k] == 2 * k + way && got[2 * k + 1] == -1);
+    }
+    if (mine && token_request != MPI_REQUEST_NULL) MPI_Wait(&token_request, MPI_STATUS_IGNORE);
+    if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
+  }
+  MPI_Win_free(&window);
+}
+
+/* A session that ends beside the world takes nothing of the world's with it. */
+static void session(void) {
+#if MPI_VERSION >= 4 || (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
+  call = "the end of a session";
+  MPI_Datatype type = strided(40, 1, 2);
+  MPI_Request freed, waited;
+  MPI_Session beside;
+  fill(0);
+  MPI_Irecv(got, 1, type, rank, 1, MPI_COMM_WORLD, &freed);
+  MPI_Irecv(got + 1000, 1, type, rank, 2, MPI_COMM_WORLD, &waited);
+  MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &beside);
+  MPI_Ssend(sent, 1, type, rank, 1, MPI_COMM_WORLD);
+  MPI_Request_free(&freed);
+  MPI_Session_finalize(&beside);
+  MPI_Ssend(sent, 1, type, rank, 2, MPI_COMM_WORLD);
+  MPI_Wait(&waited, MPI_STATUS_IGNORE);
+  for (int k = 0; k < 40; k++) {
+    CHECK(got[2 * k] == sent[2 * k] && got[2 * k + 1] == -1);
+    CHECK(got[1000 + 2 * k] == sent[2 * k] && got[1000 + 2 * k + 1] == -1);
+  }
+  MPI_Type_free(&type);
+#endif
+}
+
+/* What a call does not write stays as the program left it. */
+static void untouched(void) {
+  call = "numbers and statuses that are not written";
+  MPI_Datatype type = strided(40, 1, 2);
+  MPI_Status status, statuses[2];
+  MPI_Request all[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+  int flag = 7, index = 7;
+  memset(&status, 0x55, sizeof status);
+  memset(statuses, 0x55, sizeof statuses);
+  MPI_Irecv(got, 1, type, rank, 1, MPI_COMM_WORLD, &all[0]);
+  MPI_Test(&all[0], &flag, &status);
+  CHECK(flag == 0 && status.MPI_SOURCE == 0x55555555 && status.MPI_ERROR == 0x55555555);
+  MPI_Testany(2, all, &index, &flag, &status);
+  CHECK(flag == 0 && index == MPI_UNDEFINED && status.MPI_TAG == 0x55555555);
+  MPI_Send(sent, 1, type, rank, 1, MPI_COMM_WORLD);
+  MPI_Waitany(2, all, &index, &status);
+  CHECK(index == 0 && status.MPI_TAG == 1 && status.MPI_ERROR == 0x55555555);
+  MPI_Type_free(&type);
+}
+
 /* Persistent buffered sends, which some libraries start as another request. */
 static void buffered(void) {
   call = "Bsend_init";
@@ -311,6 +414,9 @@ int main(int argc, char** argv) {
   failed_requests();
   own_handler();
   freed_sends();
+  freed_receives();
+  session();
+  untouched();
   buffered();
   long_list();
   only_looked_at();
