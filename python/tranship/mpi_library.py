@@ -12,9 +12,11 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Thread
+from typing import IO
 
 from . import __version__, profiles
 from .errors import Error, InvalidArgument, NotFound
@@ -28,6 +30,10 @@ COMPILERS = ("mpicxx", "mpic++", "mpiicpx", "mpiicpc")
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden")
 BUILD_S = 300.0
 MEASURE_S = 300.0
+PIPES_S = 10.0
+"""How long what a command has started may hold its pipes after its end."""
+Progress = Callable[[float, str], None]
+"""Is told the share that is done, 0 to 1, and what was done last."""
 
 
 def find_compiler(name: str | None = None) -> str:
@@ -67,20 +73,24 @@ class MpiLibrary:
         self.sources = sources_folder()
         self.folder = kept_folder() / self._key()
 
-    def library(self) -> Path:
+    def library(self, progress: Progress | None = None) -> Path:
         """Returns the path of ``libtranship-mpi.so``, which is compiled if it is not there.
+
+        Args:
+            progress: Is called after each file.
 
         Raises:
             Error: The compiler failed.
         """
         sources = sorted(self.sources.glob("*.cpp"))
-        return self._made("libtranship-mpi.so", sources, ["-shared", "-ldl"])
+        return self._made("libtranship-mpi.so", sources, ["-shared", "-ldl"], progress)
 
-    def choices(self, launcher: Sequence[str]) -> Path:
+    def choices(self, launcher: Sequence[str], progress: Progress | None = None) -> Path:
         """Returns the path of the measured choices, which are measured if they are not there.
 
         Args:
             launcher: The command that starts two processes when ``-n 2`` and a program follow it.
+            progress: Is called after each case.
 
         Raises:
             Error: Compiling, or the measurement, failed.
@@ -90,14 +100,15 @@ class MpiLibrary:
             return path
         program = self._made("measure", sorted(self.sources.glob("measure/*.cpp")), [])
         words = [*launcher, "-n", "2", str(program)]
-        outcome = run(words, MEASURE_S)
-        if outcome.returncode != 0 or not outcome.stdout.startswith("message"):
+        outcome = run(words, MEASURE_S, measurement(progress) if progress else None)
+        cases, _, lines = outcome.stdout.partition("\n")
+        if outcome.returncode != 0 or not cases.startswith("cases "):
             raise Error(
                 f"`{shlex.join(words)}` failed: {last_lines(outcome)}",
                 "check that the launcher starts two processes here; with --pack always or "
                 "--pack never nothing is measured",
             )
-        write_whole(path, outcome.stdout.encode())
+        write_whole(path, lines.encode())
         return path
 
     def _key(self) -> str:
@@ -117,7 +128,13 @@ class MpiLibrary:
         key.update(f"{library.stat().st_mtime_ns} {library.stat().st_size}".encode())
         return key.hexdigest()[:16]
 
-    def _made(self, name: str, sources: Sequence[Path], flags: Sequence[str]) -> Path:
+    def _made(
+        self,
+        name: str,
+        sources: Sequence[Path],
+        flags: Sequence[str],
+        progress: Progress | None = None,
+    ) -> Path:
         """Compiles and links, unless the file is there: whole or not at all."""
         path = self.folder / name
         if path.exists():
@@ -133,8 +150,12 @@ class MpiLibrary:
                 self._run([*compile_, "-o", str(target)])
                 return str(target)
 
+            objects = []
             with ThreadPoolExecutor(os.cpu_count()) as threads:
-                objects = list(threads.map(compiled, sources))
+                for source, each in zip(sources, threads.map(compiled, sources), strict=True):
+                    objects.append(each)
+                    if progress:
+                        progress(len(objects) / len(sources), source.name)
             made = Path(scratch) / name
             links = [f"-L{library}", f"-Wl,-rpath,{library}", "-ltranship", *flags]
             self._run([self.compiler, *objects, *links, "-o", str(made)])
@@ -189,18 +210,66 @@ def kept_folder() -> Path:
     return folder / "mpi"
 
 
-def run(words: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
+def measurement(progress: Progress) -> Callable[[str], None]:
+    """Returns what takes the lines of the measurement and tells how far it is."""
+    lines = 0
+    total = 1
+
+    def take(line: str) -> None:
+        nonlocal lines, total
+        word, _, rest = line.strip().partition(" ")
+        if word == "cases":
+            total = 3 * int(rest)  # each has a message, a pack and an unpack
+        else:
+            lines += 1
+            progress(min(lines / total, 1.0), word)
+
+    return take
+
+
+def run(
+    words: Sequence[str], seconds: float, take: Callable[[str], None] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs a command to its end, with a limit.
+
+    Args:
+        take: Is given each line of its output as soon as it comes.
 
     Raises:
         Error: It took longer, or cannot be started.
     """
+    out: list[str] = []
+    errors: list[str] = []
+
+    def read(stream: IO[str], lines: list[str], each: Callable[[str], None] | None) -> None:
+        for line in stream:
+            lines.append(line)
+            if each:
+                each(line)
+
     try:
-        return subprocess.run(words, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        raise Error(f"`{shlex.join(words)}` did not end within {seconds:g} s") from None
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace"
+        )
     except OSError as error:
         raise Error(f"`{shlex.join(words)}` cannot be started: {error.strerror}") from None
+    with process:
+        assert process.stdout is not None and process.stderr is not None
+        readers = [
+            Thread(target=read, args=(process.stdout, out, take), daemon=True),
+            Thread(target=read, args=(process.stderr, errors, None), daemon=True),
+        ]
+        for reader in readers:
+            reader.start()
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Error(f"`{shlex.join(words)}` did not end within {seconds:g} s") from None
+        finally:
+            process.kill()  # does nothing if it has ended
+            for reader in readers:
+                reader.join(PIPES_S)
+    return subprocess.CompletedProcess(words, process.returncode, "".join(out), "".join(errors))
 
 
 def last_lines(outcome: subprocess.CompletedProcess[str]) -> str:

@@ -195,6 +195,34 @@ def test_messages_of_random_types_are_those_of_mpi(mpich: Mpi, seed: int) -> Non
     assert counts(packed.stderr)["messages sent"] > 50
 
 
+def histories(folder: Path, name: str, processes: int) -> dict[str, str]:
+    """Returns what each rank of random_calls.c saw, by rank and seed."""
+    seen = {}
+    for rank in range(processes):
+        text = (folder / f"{name}.{rank}").read_text()
+        assert text.endswith("the end\n"), text[-200:]
+        for part in text.split("\nseed ")[1:]:
+            seed, _, history = part.partition("\n")
+            seen[f"seed {seed}, rank {rank}"] = history
+    return seen
+
+
+def test_random_calls_are_those_of_mpi(mpi: Mpi, tmp_path: Path) -> None:
+    processes, seeds = 2, os.environ.get("TRANSHIP_TEST_MPI_SEEDS", "30")
+    program = mpi.program(tmp_path, "random_calls")
+    alone = mpi.run(processes, program, "1", seeds, tmp_path / "alone")
+    assert CALLS_ARE_RIGHT in alone.stdout, alone.stdout + alone.stderr
+    variables = {"TRANSHIP_MPI_PACK": "always", "TRANSHIP_MPI_REPORT": "1"}
+    words = (program, "1", seeds, tmp_path / "packed")
+    packed = mpi.run(processes, *words, library=mpi.library(), variables=variables)
+    assert CALLS_ARE_RIGHT in packed.stdout, packed.stdout + packed.stderr
+    expected = histories(tmp_path, "alone", processes)
+    assert len(expected) == processes * int(seeds)
+    for key, history in histories(tmp_path, "packed", processes).items():
+        assert history == expected[key], key
+    assert counts(packed.stderr)["messages received"] > 30
+
+
 CONSTRUCTIONS = {"blocks", "arrays", "vectors", "structs", "lists"}
 
 
@@ -307,6 +335,11 @@ def test_options_behind_the_program_are_its_own(mpich: Mpi) -> None:
 
 def test_what_mpi_run_cannot_do_is_said(mpich: Mpi, tmp_path: Path) -> None:
     assert "there is no program to run" in tranship("mpi-run").stderr
+    nowhere = tranship("mpi-run", "--pack", "never", "-n", "2", "/nowhere/program", "-v")
+    assert nowhere.returncode == 2
+    assert (
+        "there is no program '/nowhere/program'" in nowhere.stderr and "env:" not in nowhere.stderr
+    )
     missing = tranship("mpi-run", "--mpicxx", "/nowhere/mpicxx", "true")
     assert missing.returncode != 0 and "/nowhere/mpicxx" in missing.stderr
     launcher = tranship("mpi-run", "--pack", "never", "--mpiexec", "/nowhere/mpiexec", "true")

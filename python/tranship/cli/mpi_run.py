@@ -12,7 +12,7 @@ import typer
 
 from .. import mpi_library, profiles
 from ..hardware import hardware
-from .talk import CommandError, say
+from .talk import CommandError, progress_bar, say
 
 __all__ = ["EXAMPLES", "mpi_run"]
 
@@ -77,11 +77,17 @@ def mpi_run(
 ) -> None:
     """Run an unchanged MPI program with its messages of derived types packed by Tranship.
 
-    The first run with an MPI library compiles libtranship-mpi.so for it, and measures for some ten
-    seconds which messages it should pack; both are kept.
+    The first run with an MPI library compiles libtranship-mpi.so for it and measures which messages
+    it should pack: about a minute of processor time. Both are kept.
     """
     if not program and not show:
         raise CommandError("there is no program to run", "name it after the options")
+    if program and shutil.which(program[0]) is None:
+        raise CommandError(
+            f"there is no program {program[0]!r} that can be run here",
+            "give its path, such as ./program; if only other machines have it, start it with their "
+            "launcher and `tranship mpi-run --show`",
+        )
     compiler = mpi_library.find_compiler(mpicxx)
     launcher = shlex.split(mpiexec) if mpiexec else [find_launcher(compiler)]
     library = mpi_library.MpiLibrary(compiler)
@@ -127,12 +133,14 @@ def find_launcher(compiler: str) -> str:
 def built(library: mpi_library.MpiLibrary) -> str:
     """Returns the path of the library; says so when it is being compiled."""
     if not (library.folder / "libtranship-mpi.so").exists():
-        say(f"compiling libtranship-mpi.so with {library.compiler} …")
-    return str(library.library())
+        say(f"compiling libtranship-mpi.so with {library.compiler}, once …")
+    with progress_bar("compiling") as report:
+        return str(library.library(report))
 
 
 def measured(library: mpi_library.MpiLibrary, launcher: list[str]) -> str:
     """Returns the path of the measured choices; says so when they are being measured."""
     if not any(library.folder.glob(f"choices-{os.uname().nodename}.txt")):
-        say("measuring which messages to pack …")
-    return str(library.choices(launcher))
+        say("measuring which messages to pack, once …")
+    with progress_bar("measuring") as report:
+        return str(library.choices(launcher, report))

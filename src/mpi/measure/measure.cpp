@@ -1,6 +1,7 @@
 // Measures for which types it is faster to pack here than to let MPI: `tranship mpi-run` runs it
 // once on two processes and keeps what it prints. A line is "message 64 65536 2.7": what, bytes of
-// a contiguous run, bytes of all elements, MPI's time over the time of packing here.
+// a contiguous run, bytes of all elements, MPI's time over the time of packing here. Before them
+// comes "cases 65", the number of cases, of which each has three lines.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -251,23 +252,27 @@ void measure(const Case& one, std::byte* items, std::byte* packed) {
   print("message", messages);
   print("pack", measured.packs());
   print("unpack", measured.unpacks());
+  (void)std::fflush(stdout);  // who waits sees how far it is
 }
 
 void measure_all() {
   constexpr std::int64_t bytes_most = std::int64_t{4} << 20;
   constexpr std::int64_t listed_run_most = 256;
-  std::vector<std::byte> items(static_cast<std::size_t>(4 * bytes_most), std::byte{1});
-  std::vector<std::byte> packed(static_cast<std::size_t>(bytes_most), std::byte{1});
+  std::vector<Case> cases;
   for (const Construction construction :
        {Construction::blocks, Construction::arrays, Construction::vectors, Construction::structs,
         Construction::lists}) {
     const bool listed = construction == Construction::lists;
     for (std::int64_t run = 4; run <= (listed ? listed_run_most : 4096); run *= 4) {
       for (std::int64_t bytes = 256; bytes <= bytes_most; bytes *= 4) {
-        if (2 * run <= bytes) measure({construction, run, bytes}, items.data(), packed.data());
+        if (2 * run <= bytes) cases.push_back({construction, run, bytes});
       }
     }
   }
+  if (rank_here() == 0) std::printf("cases %zu\n", cases.size());
+  std::vector<std::byte> items(static_cast<std::size_t>(4 * bytes_most), std::byte{1});
+  std::vector<std::byte> packed(static_cast<std::size_t>(bytes_most), std::byte{1});
+  for (const Case& one : cases) measure(one, items.data(), packed.data());
 }
 
 }  // namespace
