@@ -29,7 +29,7 @@ COMPILERS = ("mpicxx", "mpic++", "mpiicpx", "mpiicpc")
 """Compilers of MPI libraries, in the order in which they are looked for."""
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden")
 BUILD_S = 300.0
-MEASURE_S = 300.0
+MEASURE_S = 900.0
 PIPES_S = 10.0
 """How long what a command has started may hold its pipes after its end."""
 Progress = Callable[[float, str], None]
