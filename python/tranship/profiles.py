@@ -61,6 +61,23 @@ def save(profile: str, path: Path) -> bool:
     return _core.save_profile(profile, os.fspath(path))
 
 
+BUSY_SHARE = 0.1
+"""Part of the processors' time that other processes may take from a calibration."""
+
+
+def busy_text(profile: str | Mapping[str, Any]) -> str:
+    """Returns that a profile was measured on a busy machine, as a sentence; "" if it was not."""
+    content = json.loads(profile) if isinstance(profile, str) else profile
+    share = float(content.get("others_share", 0.0))
+    if share < BUSY_SHARE:
+        return ""
+    return (
+        f"other processes took {share:.0%} of the processors while the machine was measured: its "
+        "rates are too low, and plans may be wrong; measure again when it is idle, with: tranship "
+        "calibrate"
+    )
+
+
 GPU_SETTINGS = ("TRANSHIP_GPUS", "TRANSHIP_EMULATED_GPUS")
 """Settings that decide which memories a profile has."""
 
@@ -87,11 +104,14 @@ def of_this_machine(
         sys.stderr.flush()
 
     try:
-        return _core.profile_of_this_machine(report, gpus)
+        profile = _core.profile_of_this_machine(report, gpus)
     finally:
         if shown:
             sys.stderr.write(f"\r{'':79}\r")
             sys.stderr.flush()
+    if shown and busy_text(profile):
+        sys.stderr.write(f"tranship: {busy_text(profile)}\n")
+    return profile
 
 
 def machines_folder() -> Path:

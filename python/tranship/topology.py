@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import hardware
+from . import hardware, profiles
 from .hardware import RDMA_FOLDER
 from .units import bytes_text, gbps_text, seconds_text
 
@@ -68,6 +68,8 @@ def describe(profile_json: str, *, emulated: bool = False) -> str:
         lines.append(nodes_text(profile))
     if profile.get("comment"):
         lines.append(profile["comment"])
+    if profiles.busy_text(profile):
+        lines.append(profiles.busy_text(profile))
     lines.append("memories: " + ", ".join(memory["name"] for memory in profile["memories"]))
     for row in channel_rows(profile):
         arrow = f"{row['source']} > {row['target']}"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -19,6 +20,7 @@
 #include "engine/gpu_side.hpp"
 #include "engine/processes.hpp"
 #include "os/caches.hpp"
+#include "os/other_load.hpp"
 #include "plan/tile.hpp"
 
 namespace tranship {
@@ -37,6 +39,7 @@ constexpr int repeats = 3;
 constexpr int handoffs = 60;
 /// Bytes of the copies whose latency is measured.
 constexpr std::int64_t latency_bytes = 1 * MiB;
+constexpr std::int64_t cached_bytes = 4 * KiB;  ///< the same of a small file that is written
 constexpr int plans = 60;
 
 enum MemoryNumber { host0, file0, shared0, host1, far_host0 };
@@ -124,6 +127,7 @@ class Calibration {
           &Calibration::measure_gpu_channels, &Calibration::measure_processes}) {
       if (Status status = (this->*step)(); !status) return status.error();
     }
+    profile_.others_share = std::round(load_.share() * 100) / 100;
     report(1, "done");
     fill_pinned();
     add_resources();
@@ -144,10 +148,15 @@ class Calibration {
     return *found;
   }
 
+  /// Whether a copy to a file is timed until its data are on the disk, as a large one is that does
+  /// not fit the page cache, or until the copy has ended, as its caller waits for it.
+  enum class Until { on_disk, copied };
+
   /// Returns the median seconds of one copy in tiles of about `request` bytes, from submission to
   /// its end. The copy must use one channel only: the time of another hop would count as the
   /// channel's.
-  Result<double> time(const Array& source, const Array& target, std::int64_t request) {
+  Result<double> time(const Array& source, const Array& target, std::int64_t request,
+                      Until until = Until::on_disk) {
     CopyOptions shortest;
     shortest.planner = PlannerKind::spsl;
     auto made = engine_->plan(source, target, shortest);
@@ -164,11 +173,13 @@ class Calibration {
       const std::int64_t begin = clock_.now_ns();
       const Event event = engine_->copy_along(plan, source, target);
       if (Status status = event.wait(std::chrono::seconds(60)); !status) return status.error();
+      const std::int64_t copied_ns = clock_.now_ns();
       // Data that are still in the page cache have not been written to the disk.
       if (target.memory_kind == MemoryKind::file) {
         if (Status status = file_->flush(); !status) return status.error();
       }
-      seconds.push_back(static_cast<double>(clock_.now_ns() - begin) * 1e-9);
+      const std::int64_t end = until == Until::copied ? copied_ns : clock_.now_ns();
+      seconds.push_back(static_cast<double>(end - begin) * 1e-9);
     }
     std::sort(seconds.begin(), seconds.end());
     return seconds[seconds.size() / 2];
@@ -184,12 +195,11 @@ class Calibration {
   }
 
   /// Sets the channel's latency to the part of a short copy's time that its rate does not explain.
-  /// `source` and `target` have latency_bytes.
   Status measure_latency(ChannelSpec& spec, const Array& source, const Array& target) {
-    auto seconds = time(source, target, latency_bytes);
+    auto seconds = time(source, target, latency_bytes, Until::copied);
     if (!seconds) return seconds.error();
-    const double moving_s =
-        static_cast<double>(latency_bytes) / spec.throughput.at(latency_bytes, latency_bytes);
+    const std::int64_t bytes = source.view.bytes();
+    const double moving_s = static_cast<double>(bytes) / spec.throughput.at(bytes, bytes);
     spec.latency_s = std::max(profile_.handoff_s, *seconds - moving_s);
     return {};
   }
@@ -348,8 +358,11 @@ class Calibration {
       }
     }
     spec.throughput = Throughput(std::move(samples));
-    const Array disk = on_disk(file, 64 * KiB, latency_bytes / (64 * KiB));
-    const Array lines = placed_as(memory, 64 * KiB, latency_bytes / (64 * KiB));
+    // What is written to a small file stays in the page cache when the copy ends.
+    const std::int64_t row = reads ? 64 * KiB : cached_bytes;
+    const std::int64_t rows = reads ? latency_bytes / row : 1;
+    const Array disk = on_disk(file, row, rows);
+    const Array lines = placed_as(memory, row, rows);
     return reads ? measure_latency(spec, disk, lines) : measure_latency(spec, lines, disk);
   }
 
@@ -432,6 +445,7 @@ class Calibration {
   std::unique_ptr<Engine> engine_;
   File* file_ = nullptr;  ///< set while the disk is measured
   SteadyClock clock_;
+  const OtherLoad load_;
 };
 
 /// Adds for each channel of host memory an equal one for pinned memory: the same threads, disks and

@@ -110,6 +110,7 @@ Status Profile::check() const {
   FirstFault fault;
   fault.amount(handoff_s, "handoff_s", "", "seconds, 0 or more");
   fault.amount(planning_s, "planning_s", "", "seconds, 0 or more");
+  fault.amount(others_share, "others_share", "", "a part of the processors' time, from 0 to 1");
   fault.amount(cache_bytes, "cache_bytes", "", "a number of bytes, 0 if it is not known");
   fault.amount(nodes, "nodes", "",
                "how many nodes like node0 there are, or 0 if every node is listed");

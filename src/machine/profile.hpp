@@ -60,6 +60,8 @@ struct Profile {
   std::vector<ChannelSpec> channels;
   double handoff_s = 0;   ///< time from handing a transfer to a worker to its end, without the copy
   double planning_s = 0;  ///< time of one full plan; a plan must save more than that
+  /// Part of the processors' time that other processes took while it was measured, from 0 to 1.
+  double others_share = 0;
   std::int64_t cache_bytes =
       0;  ///< size of the last-level cache; larger copies use streaming stores
 

@@ -202,6 +202,7 @@ Profile profile_from(const Json& json) {
   profile.nodes = static_cast<int>(std::max(nodes, -nodes_max));
   profile.handoff_s = top.number_or_zero("handoff_s");
   profile.planning_s = top.number_or_zero("planning_s");
+  profile.others_share = top.number_or_zero("others_share");
   profile.cache_bytes = top.whole_or_zero("cache_bytes");
   for (const Json& one : top.list("memories")) {
     const Entry memory(one, "memory " + std::to_string(profile.memories.size()));
@@ -228,6 +229,7 @@ std::string Profile::to_json() const {
   if (nodes != 0) json["nodes"] = nodes;
   json["handoff_s"] = handoff_s;
   if (planning_s != 0) json["planning_s"] = planning_s;
+  if (others_share != 0) json["others_share"] = others_share;
   json["cache_bytes"] = cache_bytes;
   json["memories"] = Json::array();
   for (const Memory& memory : memories) {

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -175,6 +176,44 @@ def test_the_first_engine_shows_its_progress(monkeypatch: pytest.MonkeyPatch) ->
         shown = stream.getvalue()
         assert ("measures this machine, once:  50%  host memory" in shown) == stream.isatty()
         assert not shown or shown.endswith("\r"), "nothing is left on the line"
+
+
+def test_a_profile_of_a_busy_machine_says_so(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    profile: str,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("TRANSHIP_CACHE_FOLDER", str(tmp_path))
+    kept = profiles.cache_path()
+    assert kept is not None
+    for share, busy in ((0.43, True), (0.02, False)):
+        text = json.dumps({**json.loads(profile), "others_share": share})
+        assert json.loads(profiles.read_profile(text))["others_share"] == share
+        kept.write_text(text)
+        assert main(["topology"]) == 0
+        words = " ".join(capsys.readouterr().out.split())
+        assert ("other processes took 43% of the processors" in words) == busy
+        assert main(["config"]) == 0
+        assert ("measured on a busy machine" in capsys.readouterr().out) == busy
+        stream = Terminal()
+        monkeypatch.setattr(_core, "profile_of_this_machine", measuring(text))
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            profiles.of_this_machine()
+        assert ("measure again when it is idle" in stream.getvalue()) == busy
+        monkeypatch.undo()
+        monkeypatch.setenv("TRANSHIP_CACHE_FOLDER", str(tmp_path))
+
+
+def measuring(profile: str) -> Callable[..., str]:
+    """Returns a stand-in for the measurement, with this result."""
+
+    def measure(report: Callable[[float, str], None], overrides: dict[str, str]) -> str:
+        report(0.5, "host memory")
+        return profile
+
+    return measure
 
 
 def test_serve_prints_json(tmp_path: Path) -> None:

@@ -63,6 +63,8 @@ def calibrate(
         output.write_text(text)
     if as_json:
         print_json(json.loads(text))
+        if profiles.busy_text(text):
+            say(f"note: {profiles.busy_text(text)}")
     else:
         gpus, _ = _core.find_gpus()
         print_profile(json.loads(text), emulated=is_emulated(gpus))

@@ -138,8 +138,17 @@ def paths() -> dict[str, Any]:
         "cache_folder": str(folder) if folder else None,
         "profile": str(profile) if profile else None,
         "profile_exists": profile is not None and profile.exists(),
+        "profile_busy": profile is not None and is_busy(profile),
         "machines": profiles.machine_names(),
     }
+
+
+def is_busy(profile: Path) -> bool:
+    """Whether a kept profile was measured while other processes kept the machine busy."""
+    try:
+        return bool(profiles.busy_text(profile.read_text(encoding="utf-8")))
+    except (OSError, ValueError):  # none yet, or one that will be measured again
+        return False
 
 
 def gpu_rows(card: dict[str, Any]) -> list[tuple[str, str]]:
@@ -199,6 +208,8 @@ def print_config(content: dict[str, Any]) -> None:
     places.add_row("package", where["package"])
     places.add_row("cache folder", where["cache_folder"] or "none")
     note = "" if where["profile_exists"] else " (not measured yet: `tranship calibrate`)"
+    if where["profile_busy"]:
+        note = " (measured on a busy machine: `tranship calibrate`)"
     places.add_row("profile", (where["profile"] or "none") + note)
     places.add_row("machines", ", ".join(where["machines"]) or "none")
     print_table(settings)

@@ -13,7 +13,7 @@ from .. import _core, profiles
 from ..errors import NotFound
 from ..units import bytes_text, seconds_text
 from .completion import machine_files
-from .talk import CommandError, progress_bar
+from .talk import CommandError, progress_bar, say
 
 __all__ = [
     "JsonOption",
@@ -126,8 +126,18 @@ def parse_size(text: str, option: str, least: int = 1) -> int:
 def profile_of(machine: str | None) -> str:
     """Returns the profile of a machine as JSON; this machine is measured if it has none yet."""
     if machine is None:
-        with progress_bar("measuring this machine, once") as report:
-            return profiles.of_this_machine(report)
+        measured = False
+        with progress_bar("measuring this machine, once") as show:
+
+            def report(share: float, what: str) -> None:
+                nonlocal measured
+                measured = True
+                show(share, what)
+
+            profile = profiles.of_this_machine(report)
+        if measured and profiles.busy_text(profile):
+            say(f"note: {profiles.busy_text(profile)}")
+        return profile
     try:
         return profiles.load(machine)
     except NotFound as error:  # a slip in the command line

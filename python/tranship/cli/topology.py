@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from .. import profiles
 from ..hardware import hardware
 from ..topology import (
     channel_rows,
@@ -72,8 +73,9 @@ def print_profile(profile: dict[str, Any], *, emulated: bool = False) -> None:
     print(filled(source_text(profile)))
     if nodes_text(profile):
         print(nodes_text(profile))
-    if profile.get("comment"):
-        print(filled(profile["comment"]))
+    for text in (profile.get("comment"), profiles.busy_text(profile)):
+        if text:
+            print(filled(text))
     for table in (
         memory_table(profile, emulated),
         resource_table(profile),
