@@ -6,7 +6,10 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
+
+#include <tuple>
 
 #include "base/refusals.hpp"
 #include "bindings.hpp"
@@ -212,6 +215,90 @@ std::int64_t wait(BoundClient& self, const std::string& variable, const std::str
   return unwrap(run([&] { return self.client->wait(request, milliseconds(timeout)); }));
 }
 
+using Indices = std::vector<std::int64_t>;
+/// Versions that will never be whole, with the reasons.
+using Skipped = std::vector<std::pair<std::int64_t, std::string>>;
+
+Skipped skipped_of(const std::vector<staging::SkippedVersion>& skipped) {
+  Skipped all;
+  for (const auto& one : skipped) all.emplace_back(one.version, one.why);
+  return all;
+}
+
+/// The corners of what lies in a version, and its element type.
+std::tuple<Indices, Indices, std::string> described(const staging::VersionExtent& extent) {
+  Indices lower;
+  Indices upper;
+  for (int k = 0; k < extent.box.rank; ++k) {
+    const auto dimension = static_cast<std::size_t>(k);
+    const bool empty = (extent.empty_dimensions >> k & 1U) != 0;
+    lower.push_back(extent.box.lower[dimension]);
+    upper.push_back(empty ? lower.back() : extent.box.upper[dimension]);
+  }
+  return {lower, upper, extent.type};
+}
+
+/// Returns whether an error says that a variable has no more versions.
+bool is_end(const Error& error) {
+  return error.code == ErrorCode::closed || error.code == ErrorCode::peer_lost;
+}
+
+/// Waits for the next version that covers the box. Returns the versions that were passed by, and no
+/// version, if an error comes behind these.
+std::tuple<std::optional<std::int64_t>, Skipped> follow(BoundClient& self,
+                                                        const std::string& variable,
+                                                        std::int64_t after, const Indices& lower,
+                                                        const Indices& upper, double timeout) {
+  const GetRequest request = request_of(variable, "next", after, lower, upper);
+  std::vector<staging::SkippedVersion> skipped;
+  const auto found =
+      run([&] { return self.client->wait(request, milliseconds(timeout), &skipped); });
+  if (!found && (skipped.empty() || !is_end(found.error()))) raise(found.error());
+  return {found ? std::optional(*found) : std::nullopt, skipped_of(skipped)};
+}
+
+/// Waits for a version that is whole by its own bounds; as follow().
+std::tuple<std::optional<std::int64_t>, Indices, Indices, std::string, Skipped> find_version(
+    BoundClient& self, const std::string& variable, const std::string& which, std::int64_t version,
+    double timeout) {
+  const GetRequest request = request_of(variable, which, version, {}, {});
+  std::vector<staging::SkippedVersion> skipped;
+  const auto found = run([&] {
+    return self.client->find_version({variable, request.choice, request.version},
+                                     milliseconds(timeout), &skipped);
+  });
+  if (!found && (skipped.empty() || !is_end(found.error()))) raise(found.error());
+  if (!found) return {std::nullopt, {}, {}, "", skipped_of(skipped)};
+  auto [lower, upper, type] = described(*found);
+  return {found->version, std::move(lower), std::move(upper), type, skipped_of(skipped)};
+}
+
+std::tuple<Indices, Indices, std::string> version_extent(BoundClient& self,
+                                                         const std::string& variable,
+                                                         std::int64_t version, double timeout) {
+  return described(unwrap(
+      run([&] { return self.client->extent_of(variable, version, milliseconds(timeout)); })));
+}
+
+std::vector<std::pair<Indices, Indices>> version_boxes(BoundClient& self,
+                                                       const std::string& variable,
+                                                       std::int64_t version, double timeout) {
+  std::vector<std::pair<Indices, Indices>> all;
+  for (const Box& box : unwrap(
+           run([&] { return self.client->boxes_of(variable, version, milliseconds(timeout)); }))) {
+    const auto corner = [&](const Point& point) {
+      return Indices(point.begin(), point.begin() + box.rank);
+    };
+    all.emplace_back(corner(box.lower), corner(box.upper));
+  }
+  return all;
+}
+
+void nothing(BoundClient& self, const std::string& variable, std::int64_t first,
+             std::int64_t last) {
+  unwrap(run([&] { return self.client->nothing(variable, first, last); }));
+}
+
 void define(BoundClient& self, const std::string& variable, const std::string& type,
             std::int64_t element_bytes, const std::vector<std::int64_t>& lower,
             const std::vector<std::int64_t>& upper, int writers) {
@@ -290,6 +377,16 @@ void bind_staging_client(nb::module_& module) {
            nb::arg("waits") = true)
       .def("wait", &wait, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
            nb::arg("lower"), nb::arg("upper"), nb::arg("timeout"))
+      .def("follow", &follow, nb::arg("variable"), nb::arg("after"), nb::arg("lower"),
+           nb::arg("upper"), nb::arg("timeout"))
+      .def("find_version", &find_version, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
+           nb::arg("timeout"))
+      .def("version_extent", &version_extent, nb::arg("variable"), nb::arg("version"),
+           nb::arg("timeout"))
+      .def("version_boxes", &version_boxes, nb::arg("variable"), nb::arg("version"),
+           nb::arg("timeout"))
+      .def("nothing", &nothing, nb::arg("variable"), nb::arg("first"), nb::arg("last"))
+      .def("let_versions_rise", [](const BoundClient& self) { self.client->let_versions_rise(); })
       .def("define", &define, nb::arg("variable"), nb::arg("type"), nb::arg("element_bytes"),
            nb::arg("lower"), nb::arg("upper"), nb::arg("writers"))
       .def("describe", &describe, nb::arg("variable"), nb::arg("bounds"), nb::arg("timeout"),

@@ -155,6 +155,25 @@ void check_held(const LeasedBox& held, const Box& box) {
   CHECK(held.data.empty() || std::ssize(held.data) == bytes, "data of another length");
 }
 
+void look_for_versions(Catalog& catalog, unsigned how, std::int64_t end_ns) {
+  const auto check = [](const VersionExtent& extent) {
+    CHECK(extent.box.rank <= 8 && extent.empty_dimensions >> extent.box.rank == 0,
+          "a version of more dimensions than there are");
+  };
+  std::vector<SkippedVersion> skipped;
+  if (how % 4 < 3) {
+    const VersionQuery query{"v", static_cast<VersionChoice>(how % 4), 3};
+    const auto found = catalog.find_version(query, end_ns, &skipped);
+    if (found) check(*found);
+    return;
+  }
+  const auto extent = catalog.extent_of("v", 3, end_ns);
+  if (extent) check(*extent);
+  (void)catalog.boxes_of("v", 3, end_ns);
+  (void)catalog.put_empty({"v", 3, *Box::make({0, 0}, {1, 2}), "i8", 8, {}}, 1, end_ns);
+  (void)catalog.nothing("v", 3, 4);
+}
+
 }  // namespace
 
 /// Runs calls of a client, which bytes of the input choose, beginning with the first.
@@ -203,7 +222,13 @@ void run_answers(std::span<const std::byte> input) {
       case 3: (void)catalog.list(); break;
       case 4: (void)catalog.status(); break;
       case 5: (void)catalog.describe("v", true, end_ns); break;
-      case 6: (void)catalog.wait({"v", VersionChoice::latest, 0, box, {}}, end_ns); break;
+      case 6:
+        if (action % 16 == 6) {
+          (void)catalog.wait({"v", VersionChoice::latest, 0, box, {}}, end_ns);
+        } else {
+          look_for_versions(catalog, action / 16, end_ns);
+        }
+        break;
       default: (void)(action % 16 == 7 ? catalog.remove("v") : catalog.discard("v", 3));
     }
   }

@@ -63,13 +63,17 @@ Inputs service_inputs() {
       protocol::Find{get(VersionChoice::exact), true, 7}, protocol::Lease{"v", 1, false, {1}, 8},
       protocol::Recall{2, 1}, protocol::Release{1, "v", true, 128, "memcpy"}, protocol::List{},
       protocol::QueryStatus{}, protocol::Discard{"v", 1}, protocol::Remove{"v", 0});
+  PutRequest nothing = put(4);
+  nothing.box.upper[0] = 1;
   const std::string others = asked(
       protocol::Define{put(1), 2}, protocol::Declare{put(1)}, protocol::Describe{"v", true},
       protocol::Bounds{"v"}, protocol::Index{put(1), {1, 3}, true},
       protocol::Unindex{{"v", 1, {1, 3}}}, protocol::Index{put(1), {2, 4}, true},
       protocol::Confirm{{"v", 1, {2, 4}}, 4}, protocol::Join{staging_version, 1, 3, "unix:@there"},
       protocol::More{1, 0}, protocol::Undo{9}, protocol::DropOrphans{1, {{0, 3}}},
-      protocol::Discard{"v", 1}, protocol::DiscardToo{put(3)}, protocol::Abort{1});
+      protocol::Discard{"v", 1}, protocol::DiscardToo{put(3)}, protocol::Abort{1},
+      protocol::Finish{"v", 4, 5, true, true}, protocol::PutEmpty{nothing, 1, true},
+      protocol::FindExtent{"v", VersionChoice::latest, 9, {}, true});
   Inputs inputs;
   for (const char kind : {'\0', '\2', '\4'}) inputs["life" + std::to_string(kind)] = kind + life;
   for (const char kind : {'\0', '\1', '\3'})
@@ -108,6 +112,12 @@ Inputs answers_inputs() {
   inputs["describe"] =
       '\x05' + said(described, protocol::BoundsReply{box}, protocol::BoundsReply{});
   inputs["wait"] = '\x06' + said(described, protocol::VersionFound{-1});
+  const protocol::ExtentFound extent{{4, box, {}, 0}};
+  inputs["next"] = '\x1e' + said(described, extent, extent, extent, described, extent, extent,
+                                 extent, objects(4), objects(4), objects(4), done);
+  inputs["extent"] =
+      '\x3e' + said(described, extent, extent, extent, described, extent, extent, extent,
+                    objects(3), objects(3), objects(3), done, declared, with_orphans, done);
   inputs["remove"] = '\x07' + said(protocol::Removed{3, true, {}}, protocol::Removed{3, false, {}},
                                    protocol::Removed{3, false, {}});
   inputs["discard"] = '\x0f' + said(with_orphans, done, with_orphans, done, with_orphans, done);

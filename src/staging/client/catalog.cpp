@@ -28,21 +28,20 @@ Status Catalog::define(const PutRequest& domain, int writers) {
 }
 
 /// Announces to the metadata server that this client puts to the variable, unless it has done so.
-Result<KnownVariable> Catalog::declare(const PutRequest& request, std::int64_t end_ns) {
+Result<KnownVariable> Catalog::declare(const PutRequest& request, std::int64_t end_ns, bool empty) {
   if (auto known = known_.find_declared(request)) return std::move(*known);
   ReplyBuffer reply(end_ns);
   auto answer = requester_.ask(distribution_.metadata_server(request.variable),
-                               protocol::Declare{request}, reply);
+                               protocol::Declare{request, empty}, reply);
   if (!answer) return answer.error();
   return known_.remember(request.variable, {std::move(answer->metadata), true});
 }
 
-Result<protocol::Described> Catalog::ask_metadata_server(const std::string& variable, bool watch,
+Result<protocol::Described> Catalog::ask_metadata_server(const protocol::Describe& describe,
                                                          std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
-  const int metadata_server = distribution_.metadata_server(variable);
-  auto answer = requester_.ask_until_done(metadata_server, protocol::Describe{variable, watch},
-                                          reply, end_ns);
+  const int metadata_server = distribution_.metadata_server(describe.variable);
+  auto answer = requester_.ask_until_done(metadata_server, describe, reply, end_ns);
   if (!answer) return answer.error();
   return std::get<protocol::Described>(std::move(*answer));
 }
@@ -53,7 +52,7 @@ Result<Catalog::IndexServers> Catalog::index_servers_of(const std::string& varia
   if (distribution_.servers() == 1) return IndexServers{{0}, {}};
   std::optional<KnownVariable> known = known_.find(variable);
   if (!known || known->metadata.cells.rank != box.rank) {
-    const auto described = ask_metadata_server(variable, false, end_ns);
+    const auto described = ask_metadata_server({variable, false}, end_ns);
     if (!described) return described.error();
     known = known_.remember(variable, {described->metadata, false});
   }
@@ -64,26 +63,36 @@ Result<Catalog::IndexServers> Catalog::index_servers_of(const std::string& varia
 }
 
 Result<bool> Catalog::put(const PutRequest& request, const Data& data, std::int64_t end_ns) {
-  for (int attempt = 0; attempt < attempts_max; ++attempt) {
-    const auto said = put_now(request, data, end_ns);
-    if (!said) return said.error();
-    if (*said != ReplyKind::stale) return *said == ReplyKind::done;
-    known_.forget(request.variable);
+  progress_.begin(request.variable, request.version);
+  Result<ReplyKind> said = ReplyKind::stale;
+  bool finishes = false;
+  for (int attempt = 0; said && *said == ReplyKind::stale && attempt < attempts_max; ++attempt) {
+    if (attempt > 0) known_.forget(request.variable);
+    said = put_now(request, data, end_ns, finishes);
   }
-  return deleted(request.variable);
+  if (said && *said == ReplyKind::done) {
+    report_left(request, finishes);
+    return true;
+  }
+  progress_.give_up(request.variable, request.version);
+  if (!said) return said.error();
+  if (*said == ReplyKind::stale) return deleted(request.variable);
+  return false;
 }
 
 /// Returns the kind of the reply: done, stale, or one after which the object is put by a copy.
-Result<ReplyKind> Catalog::put_now(const PutRequest& request, const Data& data,
-                                   std::int64_t end_ns) {
+Result<ReplyKind> Catalog::put_now(const PutRequest& request, const Data& data, std::int64_t end_ns,
+                                   bool& finishes) {
   const auto known = declare(request, end_ns);
   if (!known) return known.error();
   const auto index_servers =
       distribution_.index_servers(request.variable, known->metadata.cells, request.box);
   if (index_servers.size() > 1) return ReplyKind::needs_other_servers;
+  finishes = progress_.finishes(request.variable, request.version);
   protocol::Put put;
   put.object = request;
   put.object.incarnation = known->metadata.incarnation;
+  put.finishes = finishes;
   const auto fill = [&](std::span<std::byte> room) {
     Status status = data.fill(room.data());
     if (status && data.checksum) put.checksum = {1, crc32c(room)};
@@ -97,17 +106,26 @@ Result<ReplyKind> Catalog::put_now(const PutRequest& request, const Data& data,
                           : requester_.ask(index_servers[0], put, reply);
   if (!answer) return answer.error();
   const auto* done = std::get_if<protocol::DoneWithOrphans>(&*answer);
-  if (done != nullptr) requester_.report_orphans(index_servers[0], done->orphans);
+  if (done != nullptr) {
+    requester_.report_orphans(index_servers[0], done->orphans);
+    tell_part(request, index_servers[0], finishes);
+  }
   return std::visit([](const auto& one) { return one.kind; }, *answer);
 }
 
 Result<PreparedPut> Catalog::begin(const PutRequest& request, std::int64_t end_ns, bool ready) {
+  progress_.begin(request.variable, request.version);
+  Result<PreparedPut> put = deleted(request.variable);
   for (int attempt = 0; attempt < attempts_max; ++attempt) {
-    auto put = begin_now(request, end_ns, ready);
-    if (!put || !put->stale) return put;
+    auto begun = begin_now(request, end_ns, ready);
+    if (begun && !begun->stale) return begun;
     known_.forget(request.variable);
+    if (begun) continue;
+    put = begun.error();
+    break;
   }
-  return deleted(request.variable);
+  progress_.give_up(request.variable, request.version);
+  return put;
 }
 
 /// Returns the room; or `stale`, if the variable was deleted since this client has asked for it.
@@ -127,7 +145,7 @@ Result<PreparedPut> Catalog::begin_now(const PutRequest& request, std::int64_t e
     return status.error();
   if (put.stale) return put;
   if (Status status = room_finder_.index(index_servers, put); !status || put.stale) {
-    abort(put);
+    give_back(put);
     if (!status) return status.error();
   }
   return put;
@@ -150,8 +168,14 @@ Status Catalog::commit(const PreparedPut& put, std::string_view path, const Chec
   commit.bytes = request.box.points() * request.element_bytes;
   commit.path = path;
   commit.checksum = checksum;
+  commit.version = request.version;
+  commit.finishes = progress_.finishes(request.variable, request.version);
   const auto committed = requester_.ask(put.primary, commit, reply);
-  if (!committed) return committed.error();
+  if (!committed) {
+    progress_.give_up(request.variable, request.version);
+    return committed.error();
+  }
+  tell_part(request, put.primary, commit.finishes);
   requester_.report_orphans(put.primary, committed->orphans);
   // The object is visible. An index server that is lost has lost its own objects, and not this one.
   const protocol::Entry entry{request.variable, request.version, {put.primary, put.object}};
@@ -160,10 +184,33 @@ Status Catalog::commit(const PreparedPut& put, std::string_view path, const Chec
         requester_.ask(server, protocol::Confirm{entry, committed->order}, reply);
     if (confirmed) requester_.report_orphans(server, confirmed->orphans);
   }
+  report_left(request, commit.finishes);
   return {};
 }
 
+/// Tells the metadata server that this client has put to a version, unless it was the primary.
+void Catalog::tell_part(const PutRequest& request, int primary, bool finishes) {
+  const int metadata_server = distribution_.metadata_server(request.variable);
+  if (primary == metadata_server) return;
+  const protocol::Finish finish{request.variable, request.version, request.version, finishes};
+  requester_.send(metadata_server, message_of(finish));
+}
+
+/// Tells the metadata server which versions this client has left by going on to another one.
+void Catalog::report_left(const PutRequest& request, bool finishes) {
+  const int metadata_server = distribution_.metadata_server(request.variable);
+  for (const auto& [first, last] : progress_.commit(request.variable, request.version, finishes)) {
+    const protocol::Finish finish{request.variable, first, last};
+    requester_.send(metadata_server, message_of(finish));
+  }
+}
+
 void Catalog::abort(const PreparedPut& put) {
+  progress_.give_up(put.request.variable, put.request.version);
+  give_back(put);
+}
+
+void Catalog::give_back(const PreparedPut& put) {
   requester_.send(put.primary, message_of(protocol::Abort{put.object}));
   const PutRequest& request = put.request;
   const protocol::Entry entry{request.variable, request.version, {put.primary, put.object}};
@@ -174,43 +221,47 @@ void Catalog::abort(const PreparedPut& put) {
 
 Result<LeasedBox> Catalog::get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns) {
   reply.end_ns = end_ns;
-  auto held = find_complete(request, true, reply, end_ns);
+  auto held = find_complete(request, true, reply, end_ns, nullptr);
   if (held) held->variable = request.variable;
   return held;
 }
 
-Result<std::int64_t> Catalog::wait(const GetRequest& request, std::int64_t end_ns) {
+Result<std::int64_t> Catalog::wait(const GetRequest& request, std::int64_t end_ns,
+                                   std::vector<SkippedVersion>* skipped) {
   ReplyBuffer reply(end_ns);
-  const auto held = find_complete(request, false, reply, end_ns);
+  const auto held = find_complete(request, false, reply, end_ns, skipped);
   if (!held) return held.error();
   if (Status status = release(*held); !status) return status.error();
   return held->version;
 }
 
 Result<LeasedBox> Catalog::find_complete(const GetRequest& request, bool wants_data,
-                                         ReplyBuffer& reply, std::int64_t end_ns) {
-  auto look = find_in_incarnation(request, wants_data, reply, end_ns);
+                                         ReplyBuffer& reply, std::int64_t end_ns,
+                                         std::vector<SkippedVersion>* skipped) {
+  GetRequest asked = request;
+  auto look = find_in_incarnation(asked, wants_data, reply, end_ns, skipped);
   for (int attempt = 0; look && !*look && attempt < attempts_max; ++attempt) {
     known_.forget(request.variable);
-    look = find_in_incarnation(request, wants_data, reply, end_ns);
+    look = find_in_incarnation(asked, wants_data, reply, end_ns, skipped);
   }
   if (!look) return look.error();
   if (!*look) return deleted(request.variable);
   return std::move(**look);
 }
 
-/// Returns nothing if the variable was deleted since this client has asked for it.
-Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(const GetRequest& asked,
-                                                              bool wants_data, ReplyBuffer& reply,
-                                                              std::int64_t end_ns) {
-  const auto known = index_servers_of(asked.variable, asked.box, end_ns);
+/// Returns nothing if the variable was deleted since this client has asked for it. The request
+/// goes on behind the versions that were skipped.
+Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
+    GetRequest& request, bool wants_data, ReplyBuffer& reply, std::int64_t end_ns,
+    std::vector<SkippedVersion>* skipped) {
+  const auto known = index_servers_of(request.variable, request.box, end_ns);
   if (!known) return known.error();
   const std::vector<int>* index_servers = &known->servers;
-  GetRequest request = asked;
   request.incarnation = known->incarnation;
   const int metadata_server = distribution_.metadata_server(request.variable);
   bool alone = index_servers->size() == 1;
   bool watch = false;
+  int skips = 0;
   while (true) {
     const std::uint64_t seen = requester_.notices();
     // The metadata server is asked before the search, which then sees all that producers had put
@@ -218,7 +269,7 @@ Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(const GetRequest& 
     // can never become complete.
     std::optional<VariableMetadata> metadata;
     if (watch && !(alone && index_servers->front() == metadata_server)) {
-      const auto known = ask_metadata_server(request.variable, true, end_ns);
+      const auto known = ask_metadata_server({request.variable, true}, end_ns);
       if (!known) return known.error();
       metadata = known->metadata;
     }
@@ -233,8 +284,17 @@ Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(const GetRequest& 
       alone = false;
       continue;
     }
-    const std::string& why = std::get<Waiting>(*look).why;
-    if (metadata && metadata->ended()) return never_complete(*metadata, why);
+    const auto& [why, gap, answered] = std::get<Waiting>(*look);
+    const Ending ending = metadata ? metadata->ending() : answered;
+    if (ending != Ending::none && gap && request.choice == VersionChoice::next) {
+      if (*gap <= request.version) return not_a_server();
+      Status more = requester_.continue_search(skips++, end_ns, why);
+      if (!more) return more.error();
+      if (skipped != nullptr) skipped->push_back({*gap, never_complete(ending, why).message});
+      request.version = *gap;
+      continue;
+    }
+    if (ending != Ending::none) return never_complete(ending, why);
     // A client that gets no notices of changes asks for them, and searches once more.
     const bool notified = alone && index_servers->front() == metadata_server;
     if (watch || notified) {

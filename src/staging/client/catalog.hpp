@@ -13,11 +13,35 @@
 
 #include "staging/client/known_variables.hpp"
 #include "staging/client/object_search.hpp"
+#include "staging/client/put_progress.hpp"
 #include "staging/client/requester.hpp"
 #include "staging/client/room_finder.hpp"
 #include "staging/model/distribution.hpp"
 
 namespace tranship::staging {
+
+/// A version of a variable, and the box around what was put to it.
+struct VersionExtent {
+  std::int64_t version = 0;
+  std::string type;
+  std::int64_t element_bytes = 0;
+  Box box;
+  /// A bit for each dimension in which nothing lies; the box has one index there.
+  std::uint32_t empty_dimensions = 0;
+};
+
+/// A version that will never be whole.
+struct SkippedVersion {
+  std::int64_t version = 0;
+  std::string why;
+};
+
+/// Asks for a version by the box around what was put to it.
+struct VersionQuery {
+  std::string variable;
+  VersionChoice choice = VersionChoice::exact;
+  std::int64_t version = 0;
+};
 
 /// Puts and gets of variables, without their bytes. Any thread may call any member. Times are of
 /// the servers' clock. Cost: a put sends two requests to its primary (one if it carries the data)
@@ -30,6 +54,9 @@ class Catalog {
         distribution_(servers.count()),
         room_finder_(requester_),
         search_(requester_) {}
+
+  /// As PutProgress::let_rise().
+  void let_versions_rise() { progress_.let_rise(); }
 
   /// As Requester::give_up_when().
   void give_up_when(std::function<bool()> interrupted) {
@@ -60,8 +87,15 @@ class Catalog {
   /// Makes the object visible. `path`: How the data were copied, for the primary's statistics.
   Status commit(const PreparedPut& room, std::string_view path = {}, const Checksum& checksum = {});
   void abort(const PreparedPut& put);
+  /// Puts a box without elements: the request's box has one index in each of the dimensions that
+  /// have none, of which `empty_dimensions` has the bits.
+  Status put_empty(const PutRequest& request, std::uint32_t empty_dimensions, std::int64_t end_ns);
+  /// Says that this client has nothing in the versions from `first` to `last`, none if `last` is
+  /// below `first`, and counts as one that puts to the variable, which need not exist yet.
+  Status nothing(const std::string& variable, std::int64_t first, std::int64_t last);
 
   /// Waits until objects cover the box, and leases them; `reply` takes the data if they are few.
+  /// For `next`, versions that have something of the box and will never cover it are passed by.
   /// @error timeout, which says what is missing; not_found if the version was discarded; closed or
   ///        peer_lost if it can never come
   Result<LeasedBox> get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns);
@@ -77,7 +111,24 @@ class Catalog {
   }
 
   /// Waits as get() does, and returns the version that it would return.
-  Result<std::int64_t> wait(const GetRequest& request, std::int64_t end_ns);
+  /// `skipped`: Gets the versions that were passed by, also if the wait fails.
+  Result<std::int64_t> wait(const GetRequest& request, std::int64_t end_ns,
+                            std::vector<SkippedVersion>* skipped = nullptr);
+
+  /// Waits until a version is whole by its own bounds, and returns them. It is whole when objects
+  /// cover the box around what was put to it, or the domain if there is one, and each client that
+  /// puts to the variable has taken part in it; the latter need not be if it covers all that was
+  /// ever put to the variable. For `next`, each must have finished it (PutProgress).
+  /// @error as get()
+  Result<VersionExtent> find_version(const VersionQuery& query, std::int64_t end_ns,
+                                     std::vector<SkippedVersion>* skipped = nullptr);
+  /// Waits until something of the version is there, and returns the box around what is.
+  /// @error as get()
+  Result<VersionExtent> extent_of(const std::string& variable, std::int64_t version,
+                                  std::int64_t end_ns);
+  /// The same for the boxes of its objects, without those that later ones hide whole.
+  Result<std::vector<Box>> boxes_of(const std::string& variable, std::int64_t version,
+                                    std::int64_t end_ns);
 
   /// Defines a variable: the request's box is its domain. `writers`: Number of clients that will
   /// put to it; it does not end before all of them have. 0: unknown.
@@ -105,17 +156,45 @@ class Catalog {
     Incarnation incarnation;
   };
 
-  Result<ReplyKind> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns);
+  /// What is there of a version, or why it is not whole.
+  struct Look {
+    std::optional<VersionExtent> whole{};
+    std::string why{};
+    std::optional<std::int64_t> gap{};  ///< A version that has something, and is not whole.
+    bool never = false;                 ///< Whether it can never become whole.
+    bool died = false;                  ///< Whether a client that put to the variable has.
+    Ending ending = Ending::none;
+    bool stale = false;
+  };
+
+  Result<ReplyKind> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns,
+                            bool& finishes);
   Result<PreparedPut> begin_now(const PutRequest& request, std::int64_t end_ns, bool ready);
-  Result<KnownVariable> declare(const PutRequest& request, std::int64_t end_ns);
-  Result<protocol::Described> ask_metadata_server(const std::string& variable, bool watch,
+  Result<ReplyKind> put_empty_now(const PutRequest& request, std::uint32_t empty_dimensions,
+                                  std::int64_t end_ns, bool finishes);
+  void give_back(const PreparedPut& put);
+  void tell_part(const PutRequest& request, int primary, bool finishes);
+  void report_left(const PutRequest& request, bool finishes);
+  Result<Look> look_for(VersionQuery& query, std::int64_t end_ns);
+  Result<Look> look_at(const VersionQuery& query, std::int64_t version,
+                       const protocol::Described& described, std::int64_t end_ns);
+  Result<std::optional<Extent>> extent_on_all(const VersionQuery& query,
+                                              const VariableMetadata& metadata, Look& look,
+                                              std::int64_t end_ns);
+  Result<SearchOutcome> search_once(const GetRequest& request, std::int64_t end_ns);
+  Result<std::optional<Box>> bounds_of_all(const std::string& variable,
+                                           const protocol::Described& described,
+                                           std::int64_t end_ns);
+  Result<KnownVariable> declare(const PutRequest& request, std::int64_t end_ns, bool empty = false);
+  Result<protocol::Described> ask_metadata_server(const protocol::Describe& describe,
                                                   std::int64_t end_ns);
   Result<IndexServers> index_servers_of(const std::string& variable, const Box& box,
                                         std::int64_t end_ns);
   Result<LeasedBox> find_complete(const GetRequest& request, bool wants_data, ReplyBuffer& reply,
-                                  std::int64_t end_ns);
-  Result<std::optional<LeasedBox>> find_in_incarnation(const GetRequest& asked, bool wants_data,
-                                                       ReplyBuffer& reply, std::int64_t end_ns);
+                                  std::int64_t end_ns, std::vector<SkippedVersion>* skipped);
+  Result<std::optional<LeasedBox>> find_in_incarnation(GetRequest& request, bool wants_data,
+                                                       ReplyBuffer& reply, std::int64_t end_ns,
+                                                       std::vector<SkippedVersion>* skipped);
   Status discard_too(const std::vector<int>& servers, const std::string& variable,
                      std::int64_t version);
   Result<Range> recall(int server, std::uint64_t lease, std::uint64_t object, std::int64_t end_ns);
@@ -125,6 +204,7 @@ class Catalog {
   Requester requester_;
   Distribution distribution_;
   KnownVariables known_;
+  PutProgress progress_;
   RoomFinder room_finder_;
   ObjectSearch search_;
 };

@@ -42,7 +42,7 @@ bool comes_after(const protocol::List& list, const VariableInfo& info) {
 
 Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
                                        std::int64_t end_ns) {
-  const auto described = ask_metadata_server(variable, false, end_ns);
+  const auto described = ask_metadata_server({variable, false}, end_ns);
   if (!described) return described.error();
   const VariableMetadata& metadata = described->metadata;
   VariableInfo info{variable, metadata.type,     metadata.element_bytes, metadata.first,
@@ -51,18 +51,28 @@ Result<VariableInfo> Catalog::describe(const std::string& variable, bool bounds,
     info.bounds = *metadata.domain;
     return info;
   }
-  std::optional<Box> all = described->bounds;
+  if (!bounds) return info;
+  const auto all = bounds_of_all(variable, *described, end_ns);
+  if (!all) return all.error();
+  if (*all) info.bounds = **all;
+  return info;
+}
+
+/// Returns the box around all that was ever put to a variable; nothing if there is none.
+Result<std::optional<Box>> Catalog::bounds_of_all(const std::string& variable,
+                                                  const protocol::Described& described,
+                                                  std::int64_t end_ns) {
+  std::optional<Box> all = described.bounds;
   ReplyBuffer reply(end_ns);
-  for (int server = 0; bounds && server < distribution_.servers(); ++server) {
+  for (int server = 0; server < distribution_.servers(); ++server) {
     if (server == distribution_.metadata_server(variable)) continue;
     const auto answer = requester_.ask(server, protocol::Bounds{variable}, reply);
     if (!answer) return answer.error();
     const auto& box = answer->bounds;
-    if (box && box->rank != info.bounds.rank) return not_a_server();
+    if (box && box->rank != described.metadata.first.rank) return not_a_server();
     if (box) all = all ? around(*all, *box) : *box;
   }
-  if (bounds && all) info.bounds = *all;
-  return info;
+  return all;
 }
 
 Status Catalog::discard(const std::string& variable, std::int64_t version) {
@@ -132,6 +142,7 @@ Status Catalog::remove(const std::string& variable) {
     if (server != metadata_server) status = remove_at(server);
   }
   known_.forget(variable);
+  progress_.forget(variable);
   if (!status || any) return status;
   return Error{ErrorCode::not_found, "there is no variable " + in_quotes(variable)};
 }

@@ -57,7 +57,10 @@ Result<std::shared_ptr<const Mapping>> dense_of(const Array& array) {
   return dense(box, *array.view.mapping, 0);
 }
 
-Result<Box> box_of(const Array& array, const std::vector<std::int64_t>& lower) {
+/// Returns the box of an array at a corner. A dimension without indices gets one, and its bit is
+/// set in `empty_dimensions`.
+Result<Box> box_of(const Array& array, const std::vector<std::int64_t>& lower,
+                   std::uint32_t* empty_dimensions) {
   const int rank = array.view.mapping->rank();
   if (lower.size() != at(rank)) {
     return Error{ErrorCode::invalid_argument,
@@ -66,7 +69,9 @@ Result<Box> box_of(const Array& array, const std::vector<std::int64_t>& lower) {
   }
   std::vector<std::int64_t> upper = lower;
   for (std::size_t k = 0; k < upper.size(); ++k) {
-    if (__builtin_add_overflow(lower[k], array.view.extents[k], &upper[k])) upper[k] = INT64_MAX;
+    const std::int64_t extent = std::max<std::int64_t>(array.view.extents[k], 1);
+    if (array.view.extents[k] == 0) *empty_dimensions |= 1U << k;
+    if (__builtin_add_overflow(lower[k], extent, &upper[k])) upper[k] = INT64_MAX;
   }
   return Box::make(lower, upper);
 }
@@ -226,6 +231,26 @@ Result<VariableInfo> Client::describe(const std::string& variable,
   return call([&] { return catalog_.describe(variable, bounds, end_ns(timeout)); });
 }
 
+Result<VersionExtent> Client::find_version(const VersionQuery& query,
+                                           std::chrono::milliseconds timeout,
+                                           std::vector<SkippedVersion>* skipped) {
+  return call([&] { return catalog_.find_version(query, end_ns(timeout), skipped); });
+}
+
+Result<VersionExtent> Client::extent_of(const std::string& variable, std::int64_t version,
+                                        std::chrono::milliseconds timeout) {
+  return call([&] { return catalog_.extent_of(variable, version, end_ns(timeout)); });
+}
+
+Result<std::vector<Box>> Client::boxes_of(const std::string& variable, std::int64_t version,
+                                          std::chrono::milliseconds timeout) {
+  return call([&] { return catalog_.boxes_of(variable, version, end_ns(timeout)); });
+}
+
+Status Client::nothing(const std::string& variable, std::int64_t first, std::int64_t last) {
+  return call([&] { return catalog_.nothing(variable, first, last); });
+}
+
 Status Client::discard(const std::string& variable, std::int64_t version) {
   return call([&] { return catalog_.discard(variable, version); });
 }
@@ -247,10 +272,16 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
                           std::span<const Event> after, bool checksum) {
   const std::int64_t begin = links_->now_ns();
   if (Status status = check_one_field(array); !status) return status;
-  auto box = box_of(array, lower);
+  std::uint32_t empty_dimensions = 0;
+  auto box = box_of(array, lower, &empty_dimensions);
   if (!box) return box.error();
   const Field& field = array.view.mapping->fields()[0].field;
   const PutRequest request{variable, version, *box, field.type, field.bytes};
+  if (empty_dimensions != 0) {
+    const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
+    const Status written = await(after, end);
+    return written ? catalog_.put_empty(request, empty_dimensions, end) : written;
+  }
   Timed call(engine_.trace(), *links_,
              [&] { return call_span("put", variable, *box, array.view.bytes()); });
   call.note("version", version);
@@ -398,11 +429,12 @@ Result<std::string> Client::copy_into(const Array& array, const Array& target,
   return path_of(*event);
 }
 
-Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::milliseconds timeout) {
+Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::milliseconds timeout,
+                                  std::vector<SkippedVersion>* skipped) {
   return call([&] {
     Timed span(engine_.trace(), *links_,
                [&] { return call_span("wait", request.variable, request.box, 0); });
-    auto version = catalog_.wait(request, end_ns(timeout));
+    auto version = catalog_.wait(request, end_ns(timeout), skipped);
     note_end(span, version);
     return version;
   });
@@ -515,6 +547,15 @@ Result<std::optional<VariableInfo>> Client::describe_at_once(const std::string& 
   auto found = describe(variable, timeout, bounds);
   if (found) return std::optional(std::move(*found));
   if (none.met() && !closed()) return std::optional<VariableInfo>();
+  return found.error();
+}
+
+Result<std::optional<VersionExtent>> Client::find_version_at_once(
+    const VersionQuery& query, std::chrono::milliseconds timeout) {
+  const NoWaits none;
+  auto found = find_version(query, timeout);
+  if (found) return std::optional(std::move(*found));
+  if (none.met() && !closed()) return std::optional<VersionExtent>();
   return found.error();
 }
 

@@ -35,6 +35,7 @@ class Client {
   ~Client();
 
   /// Puts `array` as the box whose lower corner is `lower` (as many indices as it has dimensions).
+  /// An array without elements says that this client has nothing there.
   /// When it returns, the object is visible to all clients, whole. Waits while the server is full.
   /// Reads the array when the events `after` have ended, and finds room meanwhile. `checksum`:
   /// Whether a get that takes the object whole fails unless it gets the same bytes.
@@ -68,8 +69,22 @@ class Client {
   /// Waits for more notices than `seen`; returns when the client is closed, too.
   void wait_for_notice(std::uint64_t seen, std::chrono::milliseconds timeout);
 
-  /// Waits as get() does, and copies nothing.
-  Result<std::int64_t> wait(const GetRequest& request, std::chrono::milliseconds timeout);
+  /// Waits as get() does, and copies nothing. `skipped`: As Catalog::wait().
+  Result<std::int64_t> wait(const GetRequest& request, std::chrono::milliseconds timeout,
+                            std::vector<SkippedVersion>* skipped = nullptr);
+
+  /// As in Catalog.
+  Result<VersionExtent> find_version(const VersionQuery& query, std::chrono::milliseconds timeout,
+                                     std::vector<SkippedVersion>* skipped = nullptr);
+  /// The same, as get_at_once(): returns nothing where it would wait.
+  Result<std::optional<VersionExtent>> find_version_at_once(const VersionQuery& query,
+                                                            std::chrono::milliseconds timeout);
+  Result<VersionExtent> extent_of(const std::string& variable, std::int64_t version,
+                                  std::chrono::milliseconds timeout);
+  Result<std::vector<Box>> boxes_of(const std::string& variable, std::int64_t version,
+                                    std::chrono::milliseconds timeout);
+  Status nothing(const std::string& variable, std::int64_t first, std::int64_t last);
+  void let_versions_rise() { catalog_.let_versions_rise(); }
 
   /// Defines a variable: its elements, its domain, and the number of clients that will put to it
   /// (0: unknown). The variable then does not end before all of them have put and closed.

@@ -19,14 +19,21 @@ bool fits(const GetRequest& request, std::int64_t version) {
   return false;
 }
 
+SearchOutcome waiting_for(const protocol::Wait& wait) {
+  return Waiting{wait.why, wait.gap ? std::optional(wait.version) : std::nullopt, wait.ending};
+}
+
+/// Times that a search begins again because an object went while it was asked for: a later one, or
+/// the end of its version, may have taken its place.
+constexpr int looks_max = 8;
+
 }  // namespace
 
 Result<SearchOutcome> ObjectSearch::version_on(const GetRequest& request, int server,
                                                ReplyBuffer& reply) {
   const auto answer = requester_.ask_undoable(server, protocol::QueryVersion{request}, reply);
   if (!answer) return answer.error();
-  if (const auto* wait = std::get_if<protocol::Wait>(&*answer))
-    return SearchOutcome(Waiting{wait->why});
+  if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) return waiting_for(*wait);
   if (std::holds_alternative<protocol::NeedsOtherServers>(*answer))
     return SearchOutcome(NeedsOtherServers{});
   if (std::holds_alternative<protocol::Stale>(*answer)) return SearchOutcome(StaleVariable{});
@@ -41,8 +48,7 @@ Result<SearchOutcome> ObjectSearch::on_one(const GetRequest& request, int server
                                            ReplyBuffer& reply) {
   auto answer = requester_.ask_undoable(server, protocol::Get{request}, reply);
   if (!answer) return answer.error();
-  if (const auto* wait = std::get_if<protocol::Wait>(&*answer))
-    return SearchOutcome(Waiting{wait->why});
+  if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) return waiting_for(*wait);
   if (std::holds_alternative<protocol::NeedsOtherServers>(*answer))
     return SearchOutcome(NeedsOtherServers{});
   if (std::holds_alternative<protocol::Stale>(*answer)) return SearchOutcome(StaleVariable{});
@@ -124,6 +130,7 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
                                            const std::vector<int>& index_servers, bool watch,
                                            ReplyBuffer& reply) {
   GetRequest bounded = request;
+  int looks = 0;
   for (int rounds = 0;; ++rounds) {
     FindOutcome outcome;
     auto gathered = gather(bounded, index_servers, watch, reply, outcome);
@@ -131,25 +138,44 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
     if (!gathered) return gathered.error();
     if (!*gathered) return SearchOutcome(Waiting{outcome.why});
     LeasedBox& held = **gathered;
-    Status status = lease_others(request, watch, outcome.named_by, held, reply);
+    Status status = lease_others(request, watch, outcome, held, reply);
     Box missing;
     const bool whole = status && find_parts(request.box, held.objects, held.parts, missing);
     if (whole) return SearchOutcome(std::move(held));
     (void)release(held);
     const bool vanished = !status && status.error().code == ErrorCode::not_found;
     if (!status && (!vanished || request.choice == VersionChoice::exact)) return status.error();
+    if (status && outcome.gone && ++looks < looks_max) continue;
     if (request.choice == VersionChoice::latest && held.version > INT64_MIN) {
       bounded.version = held.version - 1;  // an older one may be whole
     } else if (vanished && request.choice == VersionChoice::next) {
       bounded.version = held.version;
     } else {
+      const bool next = request.choice == VersionChoice::next;
       return SearchOutcome(
-          Waiting{version_of(request.variable, held.version) + " lacks " + missing.text()});
+          Waiting{version_of(request.variable, held.version) + " lacks " + missing.text(),
+                  next ? std::optional(held.version) : std::nullopt});
     }
     const std::string why = "no version of " + in_quotes(request.variable) + " is whole yet";
     if (Status more = requester_.continue_search(rounds, reply.end_ns, why); !more)
       return more.error();
   }
+}
+
+Result<std::vector<Box>> ObjectSearch::boxes(const GetRequest& request,
+                                             const std::vector<int>& index_servers,
+                                             ReplyBuffer& reply) {
+  FindOutcome outcome;
+  auto gathered = gather(request, index_servers, false, reply, outcome);
+  if (!gathered) return gathered.error();
+  std::vector<Box> boxes;
+  if (!*gathered) return boxes;
+  LeasedBox& held = **gathered;
+  const Status status = lease_others(request, false, outcome, held, reply);
+  (void)release(held);
+  if (!status) return status.error();
+  for (const StoredObject& object : held.objects) boxes.push_back(object.box);
+  return boxes;
 }
 
 /// Asks servers for the objects that meet the box.
@@ -251,14 +277,14 @@ Result<ObjectSearch::GatheredVersion> ObjectSearch::gather_version(
 }
 
 /// Asks the primaries of the objects that only other servers have named. Keeps the visible objects.
-Status ObjectSearch::lease_others(const GetRequest& request, bool watch, const NamedBy& named_by,
+Status ObjectSearch::lease_others(const GetRequest& request, bool watch, FindOutcome& outcome,
                                   LeasedBox& held, ReplyBuffer& reply) {
   int last = -1;
   for (std::size_t k = 0; k < held.objects.size(); ++k) {  // they are sorted by primary
     const int primary = held.objects[k].primary;
     if (held.objects[k].order > 0 || primary == last) continue;
     last = primary;
-    if (Status status = lease_on(primary, request, watch, named_by, held, reply); !status) {
+    if (Status status = lease_on(primary, request, watch, outcome, held, reply); !status) {
       return status;
     }
   }
@@ -268,7 +294,7 @@ Status ObjectSearch::lease_others(const GetRequest& request, bool watch, const N
 }
 
 Status ObjectSearch::lease_on(int primary, const GetRequest& request, bool watch,
-                              const NamedBy& named_by, LeasedBox& held, ReplyBuffer& reply) {
+                              FindOutcome& outcome, LeasedBox& held, ReplyBuffer& reply) {
   std::vector<StoredObject*> asked;
   for (StoredObject& seen : held.objects) {
     if (seen.primary == primary && seen.order == 0) asked.push_back(&seen);
@@ -295,9 +321,11 @@ Status ObjectSearch::lease_on(int primary, const GetRequest& request, bool watch
         seen.lease = answer->lease;
       }
       if (leased.state != LeasedObject::State::gone) continue;
-      // Its writer has died: the index entry is removed, so that no reader asks for it again.
+      outcome.gone = true;
+      // Unless it was hidden, its writer has died: the index entry is removed, so that no reader
+      // asks for it again.
       const protocol::Unindex unindex{{request.variable, held.version, {primary, seen.object}}};
-      requester_.send(named_by.at({primary, seen.object}), message_of(unindex));
+      requester_.send(outcome.named_by.at({primary, seen.object}), message_of(unindex));
     }
   }
   return {};

@@ -51,6 +51,10 @@ class ObjectSearch {
   Result<SearchOutcome> on_all(const GetRequest& request, const std::vector<int>& index_servers,
                                bool watch, ReplyBuffer& reply);
 
+  /// Returns the boxes of the visible objects that meet that of an exact version.
+  Result<std::vector<Box>> boxes(const GetRequest& request, const std::vector<int>& index_servers,
+                                 ReplyBuffer& reply);
+
   /// Ends the leases. `path` and the bytes that were read are reported to each primary, and one
   /// server counts the get. An empty path: nothing was read.
   /// @error not_found if a server has no such lease any more
@@ -65,6 +69,7 @@ class ObjectSearch {
     NamedBy named_by;
     std::string why;  ///< Why there is nothing yet.
     bool stale = false;
+    bool gone = false;  ///< Whether an object that was named is not there any more.
   };
   /// The objects of one version; or the version that was named, and discarded meanwhile.
   struct GatheredVersion {
@@ -82,9 +87,9 @@ class ObjectSearch {
                                          ReplyBuffer& reply, FindOutcome& outcome);
   Status find_on(const std::vector<int>& servers, const GetRequest& request, bool watch,
                  ReplyBuffer& reply, Answers& answers, FindOutcome& outcome);
-  Status lease_others(const GetRequest& request, bool watch, const NamedBy& named_by,
-                      LeasedBox& held, ReplyBuffer& reply);
-  Status lease_on(int primary, const GetRequest& request, bool watch, const NamedBy& named_by,
+  Status lease_others(const GetRequest& request, bool watch, FindOutcome& outcome, LeasedBox& held,
+                      ReplyBuffer& reply);
+  Status lease_on(int primary, const GetRequest& request, bool watch, FindOutcome& outcome,
                   LeasedBox& held, ReplyBuffer& reply);
   Error given_up(int server, const FoundObjects& found, const Status& why);
   Status read_found(int server, const GetRequest& request, protocol::Objects& objects,

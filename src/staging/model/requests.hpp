@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -96,9 +97,28 @@ struct LeasedObject {
 /// The box also meets objects of other servers: the client must call find() there, too.
 struct NeedsOtherServers {};
 
+/// Whether clients still put to a variable.
+enum class Ending : std::uint32_t {
+  none,    ///< They do, or may begin to.
+  closed,  ///< All have ended.
+  died     ///< All have ended, or died.
+};
+
 /// The reason why a request must wait. The client repeats it after the store has changed.
 struct Waiting {
   std::string why;
+  std::optional<std::int64_t>
+      gap{};  ///< The next version, which has something of the box, not all.
+  Ending ending = Ending::none;
+};
+
+/// What a server has of a version.
+struct Extent {
+  std::int64_t version = 0;
+  std::optional<Box> bounds{};  ///< The box around its objects.
+  /// A box without elements that was put, with one index in each dimension that has none.
+  std::optional<Box> empty{};
+  std::uint32_t empty_dimensions = 0;  ///< A bit for each of these dimensions.
 };
 
 struct VersionInfo {

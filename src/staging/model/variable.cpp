@@ -4,11 +4,13 @@
 
 namespace tranship::staging {
 
-Error never_complete(const VariableMetadata& metadata, const std::string& why) {
-  if (metadata.lost_producer()) {
-    return {ErrorCode::peer_lost, why + ", and a process that put to it has died"};
+Error never_complete(Ending ending, const std::string& why) {
+  if (ending == Ending::died) {
+    return {ErrorCode::peer_lost, why + ", and a process that put to it has died",
+            "get a box that is there: ask for the bounds or boxes of the version"};
   }
-  return {ErrorCode::closed, why + ", and all processes that put to it have ended"};
+  return {ErrorCode::closed, why + ", and all processes that put to it have ended",
+          "get a box that is there, and let each process that has nothing in a version say so"};
 }
 
 Status check_within(const PutRequest& request, const VariableMetadata& metadata) {

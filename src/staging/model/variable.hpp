@@ -36,6 +36,10 @@ struct VariableMetadata {
 
   /// Returns whether no client will put to the variable any more.
   bool ended() const { return producers == 0 && came >= writers; }
+  Ending ending() const {
+    if (!ended()) return Ending::none;
+    return lost_producer() ? Ending::died : Ending::closed;
+  }
 };
 
 /// Checks that a put lies in the variable's domain.
@@ -45,6 +49,6 @@ Status check_within(const PutRequest& request, const VariableMetadata& metadata)
 /// Returns the error of a get whose box can never become complete, because every process that put
 /// to its variable has ended.
 /// `why`: The part of the box that is missing.
-Error never_complete(const VariableMetadata& metadata, const std::string& why);
+Error never_complete(Ending ending, const std::string& why);
 
 }  // namespace tranship::staging

@@ -36,6 +36,12 @@ void VersionHistory::confirm_entry(std::int64_t version) {
   index.confirm_entry();
 }
 
+void VersionHistory::add_empty(std::int64_t version, const Box& box, std::uint32_t dimensions) {
+  VersionIndex& index = hold(version);
+  counted_ += index.counts() ? 0 : 1;
+  index.add_empty(box, dimensions);
+}
+
 std::vector<std::int64_t> VersionHistory::excess() const {
   std::vector<std::int64_t> versions;
   if (versions_max_ == 0) return versions;
@@ -85,6 +91,17 @@ VersionHistory::Held::const_iterator VersionHistory::latest(std::int64_t version
                                                             const Box& box) const {
   auto above = held_.upper_bound(version);
   while (above != held_.begin() && !std::prev(above)->second.meets(box)) --above;
+  return above == held_.begin() ? held_.end() : std::prev(above);
+}
+
+VersionHistory::Held::const_iterator VersionHistory::next(std::int64_t version) const {
+  return std::find_if(held_.upper_bound(version), held_.end(),
+                      [](const auto& one) { return one.second.has_extent(); });
+}
+
+VersionHistory::Held::const_iterator VersionHistory::latest(std::int64_t version) const {
+  auto above = held_.upper_bound(version);
+  while (above != held_.begin() && !std::prev(above)->second.has_extent()) --above;
   return above == held_.begin() ? held_.end() : std::prev(above);
 }
 

@@ -39,6 +39,8 @@ class VersionHistory {
   void remove_object(std::int64_t version, std::uint64_t number, const Box& box,
                      std::int64_t bytes);
   void confirm_entry(std::int64_t version);
+  /// A box without elements is put to a version, which is held from now on.
+  void add_empty(std::int64_t version, const Box& box, std::uint32_t dimensions);
 
   /// Returns the versions that the limit discards now, in rising order.
   std::vector<std::int64_t> excess() const;
@@ -61,6 +63,9 @@ class VersionHistory {
   Held::const_iterator next(std::int64_t version, const Box& box) const;
   /// Returns the highest held version up to `version` that has something of the box; end if none.
   Held::const_iterator latest(std::int64_t version, const Box& box) const;
+  /// The same for versions of which anything was put here.
+  Held::const_iterator next(std::int64_t version) const;
+  Held::const_iterator latest(std::int64_t version) const;
 
  private:
   int versions_max_;

@@ -23,6 +23,13 @@ class VersionIndex {
   void add_object(std::uint64_t number, const Box& box, std::int64_t bytes) {
     objects_.add(number, box);
     bytes_ += bytes;
+    bounds_ = bounds_ ? around(*bounds_, box) : box;
+  }
+  /// A box without elements was put.
+  void add_empty(const Box& box, std::uint32_t dimensions) {
+    if (empty_) return;
+    empty_ = box;
+    empty_dimensions_ = dimensions;
   }
   void remove_object(std::uint64_t number, const Box& box, std::int64_t bytes) {
     objects_.remove(number, box);
@@ -40,6 +47,11 @@ class VersionIndex {
   }
   /// The object of an entry was committed.
   void confirm_entry() { ++confirmed_; }
+  /// Removes an entry that was confirmed.
+  void remove_confirmed(const ObjectId& id, const Box& box) {
+    remove_entry(id, box);
+    --confirmed_;
+  }
 
   /// Returns the entry's number; nothing if there is none.
   std::optional<std::uint64_t> entry(const ObjectId& id) const {
@@ -61,6 +73,14 @@ class VersionIndex {
   bool meets(const Box& box) const { return objects_.meets(box) || entries_.meets(box); }
   bool meets_entries(const Box& box) const { return entries_.meets(box); }
 
+  /// Returns whether something of the version was put here.
+  bool has_extent() const { return bounds_ || empty_; }
+  /// Returns the box around what was put here.
+  Extent extent(std::int64_t version) const {
+    return {version, bounds_, empty_, empty_dimensions_};
+  }
+  bool has_empty() const { return empty_.has_value(); }
+
   /// Bytes of the own objects, in whole units.
   std::int64_t bytes() const { return bytes_; }
   std::int64_t objects() const { return static_cast<std::int64_t>(objects_.size()); }
@@ -72,14 +92,19 @@ class VersionIndex {
   }
   /// Returns whether an object of the version was committed, as far as the server knows. Limits of
   /// versions count only such versions.
-  bool counts() const { return objects_.size() > 0 || confirmed_ > 0; }
-  bool unused() const { return pending_ == 0 && objects_.size() == 0 && entry_numbers_.empty(); }
+  bool counts() const { return objects_.size() > 0 || confirmed_ > 0 || empty_; }
+  bool unused() const {
+    return pending_ == 0 && objects_.size() == 0 && entry_numbers_.empty() && !empty_;
+  }
 
  private:
   BoxIndex objects_;
   BoxIndex entries_;
   std::map<ObjectId, std::uint64_t> entry_numbers_;
   std::int64_t bytes_ = 0;
+  std::optional<Box> bounds_;  ///< Around the own objects that were ever committed.
+  std::optional<Box> empty_;   ///< As Extent::empty.
+  std::uint32_t empty_dimensions_ = 0;
   int pending_ = 0;
   int confirmed_ = 0;
 };

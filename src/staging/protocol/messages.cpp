@@ -17,6 +17,19 @@ bool is_countable(const Box& box) {
 
 Status check_name(const std::string& variable) { return check_name(variable, name_bytes_most); }
 
+bool is_empty_part(const Box& box, std::uint32_t empty_dimensions) {
+  if (empty_dimensions == 0 || empty_dimensions >> box.rank != 0) return false;
+  for (int k = 0; k < box.rank; ++k) {
+    if ((empty_dimensions >> k & 1U) != 0 && box.extent(k) != 1) return false;
+  }
+  return true;
+}
+
+bool is_empty_part(const Extent& extent) {
+  if (extent.empty) return is_empty_part(*extent.empty, extent.empty_dimensions);
+  return extent.empty_dimensions == 0;
+}
+
 bool is_element(const std::string& type, std::int64_t bytes) {
   return possible_element_bytes(bytes) && std::ssize(type) <= type_bytes_most &&
          is_plain_text(type);
@@ -57,6 +70,9 @@ const char* to_string(RequestKind kind) {
     case RequestKind::status: return "status";
     case RequestKind::take_pages: return "take pages";
     case RequestKind::discard_too: return "discard too";
+    case RequestKind::finish: return "finish";
+    case RequestKind::put_empty: return "put empty";
+    case RequestKind::extent: return "extent";
   }
   return "unknown";
 }

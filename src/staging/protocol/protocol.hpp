@@ -13,14 +13,11 @@
 #include <variant>
 #include <vector>
 
-#include "staging/model/limits.hpp"
-#include "staging/model/requests.hpp"
-#include "staging/model/variable.hpp"
-#include "staging/protocol/coder.hpp"
+#include "staging/protocol/values.hpp"
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 9;
+constexpr std::uint32_t staging_version = 10;
 
 /// First field of a request. Requests about a variable go to its metadata server, those about an
 /// object to its primary, and those about a box to its index servers (model/distribution.hpp).
@@ -53,6 +50,9 @@ enum class RequestKind : std::uint32_t {
   status,
   take_pages,
   discard_too,
+  finish,
+  put_empty,
+  extent,
 };
 
 /// First field of a reply.
@@ -77,192 +77,6 @@ constexpr std::int64_t inline_bytes(std::int64_t message_bytes_max) {
   return std::min<std::int64_t>(64 * 1024, message_bytes_max / 4);
 }
 
-/// Most orphans in one message.
-constexpr std::uint32_t orphans_max = 64;
-/// Most servers of a group.
-constexpr int servers_max = 1 << 16;
-/// Highest order of a commit. No group reaches it.
-constexpr std::uint64_t order_max = std::uint64_t{1} << 62;
-/// Highest number of a deletion. No metadata server reaches it.
-constexpr std::uint64_t deletion_max = std::uint64_t{1} << 62;
-/// Most bytes of a client's name, and of a server's contact.
-constexpr std::size_t label_bytes_max = 256;
-
-// --- values that several messages hold ---
-
-/// Visits the bounds of a box that may have more points than 63 bits count.
-void visit_bounds(auto& coder, auto& box) {
-  if constexpr (std::remove_reference_t<decltype(coder)>::reads) box.upper.fill(1);
-  coder(box.rank).check(box.rank >= 0 && box.rank <= dimensions_max);
-  for (int k = 0; coder.ok() && k < box.rank; ++k) {
-    auto& lower = box.lower[static_cast<std::size_t>(k)];
-    auto& upper = box.upper[static_cast<std::size_t>(k)];
-    coder(lower)(upper).check(lower < upper && lower >= -index_most && upper <= index_most);
-  }
-}
-
-/// Returns whether 63 bits count the points of a box.
-bool is_countable(const Box& box);
-/// Checks the name of a variable.
-/// @error invalid_argument unless it is plain text of 1 to name_bytes_most bytes
-Status check_name(const std::string& variable);
-/// Returns whether a variable may have elements of that type and size.
-bool is_element(const std::string& type, std::int64_t bytes);
-
-template <>
-struct Fields<Box> {
-  static void visit(auto& coder, auto& box) {
-    visit_bounds(coder, box);
-    coder.check(!coder.reads || (coder.ok() && is_countable(box)));
-  }
-};
-
-/// Visits bounds of a variable, if there are any.
-void visit_optional_bounds(auto& coder, auto& bounds) {
-  bool there = bounds.has_value();
-  coder(there);
-  if (!there || !coder.ok()) return;
-  if constexpr (std::remove_reference_t<decltype(coder)>::reads) bounds.emplace();
-  visit_bounds(coder, *bounds);
-}
-
-template <>
-struct Fields<Range> {
-  static void visit(auto& coder, auto& range) {
-    coder(range.segment).check(range.segment >= -1);
-    coder(range.offset)(range.bytes).check(range.offset >= 0 && range.bytes >= 0);
-  }
-};
-
-template <>
-struct Fields<Checksum> {
-  static void visit(auto& coder, auto& checksum) {
-    coder(checksum.known).check(checksum.known <= 1);
-    coder(checksum.crc);
-  }
-};
-
-template <>
-struct Fields<Incarnation> {
-  static void visit(auto& coder, auto& incarnation) {
-    coder(incarnation.number)(incarnation.stamp).check(incarnation.number <= incarnation.stamp);
-  }
-};
-
-template <>
-struct Fields<ClientId> {
-  static void visit(auto& coder, auto& id) { coder(id.high)(id.low); }
-};
-
-template <>
-struct Fields<ObjectId> {
-  static void visit(auto& coder, auto& object) {
-    coder(object.primary).check(object.primary >= 0 && object.primary < servers_max)(object.object);
-  }
-};
-
-template <>
-struct Fields<PutRequest> {
-  static void visit(auto& coder, auto& put) {
-    coder(put.variable).require([&] { return check_name(put.variable); });
-    coder(put.version)(put.box)(put.type)(put.element_bytes);
-    coder.require([&] { return check_element(put); });
-    coder(put.incarnation);
-  }
-};
-
-template <>
-struct Fields<GetRequest> {
-  static void visit(auto& coder, auto& get) {
-    coder(get.variable).require([&] { return check_name(get.variable); });
-    coder(get.choice)
-        .check(get.choice >= VersionChoice::exact && get.choice <= VersionChoice::latest);
-    coder(get.version)(get.box)(get.incarnation);
-  }
-};
-
-template <>
-struct Fields<StoredObject> {
-  static void visit(auto& coder, auto& seen) {
-    coder(seen.primary).check(seen.primary >= 0 && seen.primary < servers_max);
-    coder(seen.object)(seen.order).check(seen.order <= order_max);
-    coder(seen.checksum)(seen.range)(seen.box);
-  }
-};
-
-template <>
-struct Fields<LeasedObject> {
-  static void visit(auto& coder, auto& leased) {
-    coder(leased.state);
-    coder.check(leased.state >= LeasedObject::State::here &&
-                leased.state <= LeasedObject::State::gone);
-    coder(leased.order).check(leased.order <= order_max);
-    coder(leased.checksum)(leased.range);
-  }
-};
-
-template <>
-struct Fields<Cells> {
-  /// The order of the cells is not sent: each receiver computes it.
-  static void visit(auto& coder, auto& cells) {
-    for (std::size_t k = 0; k < cells.extents.size(); ++k) {
-      coder(cells.origin[k])(cells.extents[k])(cells.lower[k])(cells.upper[k]);
-      coder.check(cells.origin[k] >= 0 && cells.origin[k] < cells.extents[k]);
-    }
-  }
-};
-
-template <>
-struct Fields<VariableMetadata> {
-  static void visit(auto& coder, auto& metadata) {
-    coder(metadata.type)(metadata.element_bytes)
-        .check(is_element(metadata.type, metadata.element_bytes));
-    coder(metadata.first)(metadata.incarnation)(metadata.cells);
-    if constexpr (std::remove_reference_t<decltype(coder)>::reads) {
-      metadata.cells.rank = metadata.first.rank;
-    }
-    coder(metadata.domain).check(!metadata.domain || metadata.domain->rank == metadata.first.rank);
-    coder(metadata.writers)(metadata.came)(metadata.producers).check(metadata.producers >= 0);
-    coder(metadata.missing)(metadata.deaths).check(metadata.missing >= 0 && metadata.deaths >= 0);
-  }
-};
-
-template <>
-struct Fields<TransferTotals> {
-  static void visit(auto& coder, auto& moved) {
-    coder(moved.count)(moved.bytes).check(moved.count >= 0 && moved.bytes >= 0);
-    coder.counts(moved.paths, 2 * paths_max);
-  }
-};
-
-template <>
-struct Fields<VersionInfo> {
-  static void visit(auto& coder, auto& version) {
-    coder(version.version)(version.objects)(version.bytes);
-    coder.check(version.objects >= 0 && version.bytes >= 0);
-  }
-};
-
-template <>
-struct Fields<VariableInfo> {
-  static void visit(auto& coder, auto& info) {
-    coder(info.name).require([&] { return check_name(info.name); });
-    coder(info.type)(info.element_bytes).check(is_element(info.type, info.element_bytes));
-    visit_bounds(coder, info.bounds);
-    coder(info.traffic.puts)(info.traffic.gets);
-    coder(info.producers).check(info.producers >= 0).list(info.versions);
-  }
-};
-
-template <>
-struct Fields<ServerInfo> {
-  static void visit(auto& coder, auto& info) {
-    coder(info.server)(info.contact).check(is_plain_text(info.contact));
-    coder(info.memory_bytes)(info.memory_bytes_used)(info.spilled_bytes)(info.clients);
-    coder.list(info.names);
-  }
-};
-
 // --- replies ---
 
 namespace protocol {
@@ -273,11 +87,19 @@ struct Done {
   static void visit(auto&, auto&) {}
 };
 
-/// The request must wait: the client repeats it after the next notice.
+/// The request must wait: the client repeats it after the next notice, unless nobody puts to the
+/// variable any more.
 struct Wait {
   static constexpr ReplyKind kind = ReplyKind::waiting;
   std::string why{};
-  static void visit(auto& coder, auto& wait) { coder.explanation(wait.why); }
+  Ending ending = Ending::none;
+  bool gap = false;          ///< Whether `version` has something of the box, and not all.
+  std::int64_t version = 0;  ///< As Waiting::gap.
+  static void visit(auto& coder, auto& wait) {
+    coder.explanation(wait.why);
+    coder(wait.ending).check(wait.ending >= Ending::none && wait.ending <= Ending::died);
+    coder(wait.gap)(wait.version);
+  }
 };
 
 /// The variable was deleted: the client asks its metadata server for it and repeats the request.
@@ -324,10 +146,13 @@ struct Described {
   static constexpr ReplyKind kind = ReplyKind::done;
   VariableMetadata metadata{};
   std::optional<Box> bounds{};
+  int awaited = 0;     ///< Clients that have not taken part in the version that was asked for.
+  bool never = false;  ///< Whether such a client has ended.
   static void visit(auto& coder, auto& described) {
     coder(described.metadata);
     visit_optional_bounds(coder, described.bounds);
     coder.check(!described.bounds || described.bounds->rank == described.metadata.first.rank);
+    coder(described.awaited).check(described.awaited >= 0)(described.never);
   }
 };
 
@@ -335,6 +160,20 @@ struct BoundsReply {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::optional<Box> bounds{};
   static void visit(auto& coder, auto& here) { visit_optional_bounds(coder, here.bounds); }
+};
+
+/// A version of which a server has something: the box around its objects there, and a box without
+/// elements that was put, if there are any.
+struct ExtentFound {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  Extent extent{};
+  static void visit(auto& coder, auto& found) {
+    auto& extent = found.extent;
+    coder(extent.version);
+    visit_optional_bounds(coder, extent.bounds);
+    visit_optional_bounds(coder, extent.empty);
+    coder(extent.empty_dimensions).check(is_empty_part(extent));
+  }
 };
 
 /// The request was carried out. The client sends DropOrphans to the primaries of these objects.
@@ -481,7 +320,8 @@ struct Declare {
   static constexpr RequestKind kind = RequestKind::declare;
   using Reply = Declared;
   PutRequest object{};
-  static void visit(auto& coder, auto& declare) { coder(declare.object); }
+  bool empty = false;  ///< Whether the put has no elements.
+  static void visit(auto& coder, auto& declare) { coder(declare.object)(declare.empty); }
 };
 
 /// Asks for the metadata of a variable; waits until it exists.
@@ -489,10 +329,12 @@ struct Describe {
   static constexpr RequestKind kind = RequestKind::describe;
   using Reply = std::variant<Described, Wait>;
   std::string variable{};
-  bool watch = false;  ///< Whether a notice is sent when the variable changes.
+  bool watch = false;        ///< Whether a notice is sent when the variable changes.
+  bool finished = false;     ///< Whether clients that may put more to the version are counted, too.
+  std::int64_t version = 0;  ///< The version of which Described::awaited is.
   static void visit(auto& coder, auto& describe) {
     coder(describe.variable).require([&] { return check_name(describe.variable); });
-    coder(describe.watch);
+    coder(describe.watch)(describe.finished)(describe.version);
   }
 };
 
@@ -513,7 +355,10 @@ struct Put {
   PutRequest object{};
   Payload data{};
   Checksum checksum{};
-  static void visit(auto& coder, auto& put) { coder(put.object)(put.data)(put.checksum); }
+  bool finishes = false;  ///< Whether the client puts no more to the version.
+  static void visit(auto& coder, auto& put) {
+    coder(put.object)(put.data)(put.checksum)(put.finishes);
+  }
 };
 
 /// Asks for room for an object.
@@ -551,10 +396,12 @@ struct Commit {
   std::int64_t bytes = 0;
   std::string path{};
   Checksum checksum{};
+  bool finishes = false;     ///< As Put::finishes, for a primary that is the metadata server.
+  std::int64_t version = 0;  ///< The object's.
   static void visit(auto& coder, auto& commit) {
     coder(commit.object)(commit.order_before).check(commit.order_before <= order_max);
     coder(commit.variable)(commit.bytes).check(commit.bytes >= 0);
-    coder(commit.path)(commit.checksum);
+    coder(commit.path)(commit.checksum)(commit.finishes)(commit.version);
   }
 };
 
@@ -723,6 +570,52 @@ struct DiscardToo {
   static void visit(auto& coder, auto& discard) { coder(discard.object); }
 };
 
+/// Tells the metadata server that the client has taken part in versions: it has put to them, or has
+/// nothing in them. With `announces` the variable need not exist yet.
+struct Finish {
+  static constexpr RequestKind kind = RequestKind::finish;
+  using Reply = Done;
+  std::string variable{};
+  std::int64_t first = 1;
+  std::int64_t last = 0;   ///< Below `first`: in none.
+  bool finished = true;    ///< Whether it puts no more to them.
+  bool announces = false;  ///< Whether it counts as one that puts to the variable.
+  static void visit(auto& coder, auto& finish) {
+    coder(finish.variable).require([&] { return check_name(finish.variable); });
+    coder(finish.first)(finish.last)(finish.finished)(finish.announces);
+  }
+};
+
+/// Puts a box without elements, on the metadata server.
+struct PutEmpty {
+  static constexpr RequestKind kind = RequestKind::put_empty;
+  using Reply = std::variant<DoneWithOrphans, Stale>;
+  PutRequest object{};                 ///< Its box has one index in each dimension that has none.
+  std::uint32_t empty_dimensions = 0;  ///< A bit for each of these.
+  bool finishes = false;               ///< As Put::finishes.
+  static void visit(auto& coder, auto& put) {
+    coder(put.object)(put.empty_dimensions)(put.finishes);
+    coder.check(is_empty_part(put.object.box, put.empty_dimensions));
+  }
+};
+
+/// Asks for a version of which the server has something, and the box around that.
+struct FindExtent {
+  static constexpr RequestKind kind = RequestKind::extent;
+  using Reply = std::variant<ExtentFound, Wait, Stale>;
+  std::string variable{};
+  VersionChoice choice = VersionChoice::exact;
+  std::int64_t version = 0;
+  Incarnation incarnation{};
+  bool watch = false;  ///< Whether a notice is sent when the variable changes.
+  static void visit(auto& coder, auto& find) {
+    coder(find.variable).require([&] { return check_name(find.variable); });
+    coder(find.choice)
+        .check(find.choice >= VersionChoice::exact && find.choice <= VersionChoice::latest);
+    coder(find.version)(find.incarnation)(find.watch);
+  }
+};
+
 /// Deletes a variable: first on its metadata server, which numbers the deletion, then on all
 /// others.
 struct Remove {
@@ -757,10 +650,10 @@ struct QueryStatus {
   static void visit(auto&, auto&) {}
 };
 
-using Requests =
-    std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages, Commit, Abort,
-               Index, Unindex, Confirm, Get, QueryVersion, Find, Lease, More, Recall, Release, Undo,
-               DropOrphans, Discard, DiscardToo, Remove, List, QueryStatus>;
+using Requests = std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages,
+                            Commit, Abort, Index, Unindex, Confirm, Get, QueryVersion, Find, Lease,
+                            More, Recall, Release, Undo, DropOrphans, Discard, DiscardToo, Finish,
+                            PutEmpty, FindExtent, Remove, List, QueryStatus>;
 
 }  // namespace protocol
 

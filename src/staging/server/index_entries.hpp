@@ -24,10 +24,12 @@ struct IndexEntry {
   State state = State::pending;
   std::string variable;
   std::int64_t version = 0;
+  std::uint64_t order = 0;  ///< Of its commit; 0: unknown here.
 };
 
-/// Entries by number. An entry whose version is discarded leaves an orphan if its object lies on an
-/// overflow server, which cannot learn of it in another way. Costs are constant. Not thread-safe.
+/// Entries by number. An entry whose version is discarded, or whose object is hidden whole, leaves
+/// an orphan if its object lies on an overflow server, which cannot learn of it in another way.
+/// Costs are constant. Not thread-safe.
 class IndexEntries {
  public:
   /// Bound of the orphans to report and of the entries that may become orphans.
@@ -43,7 +45,7 @@ class IndexEntries {
   const IndexEntry& at(std::uint64_t number) const { return entries_.at(number); }
   /// Removes an entry whose object was given up.
   void remove(std::uint64_t number);
-  /// Removes an entry whose version was discarded.
+  /// Removes an entry whose version was discarded, or whose object is hidden.
   void discard(std::uint64_t number);
 
   /// Removes and returns orphans, at most `count_max`.

@@ -7,10 +7,6 @@
 namespace tranship::staging {
 namespace {
 
-/// Orphans whose versions all index servers have discarded. A lease of one of the last so many is
-/// refused as discarded; a lease of an older one finds no such object.
-constexpr std::size_t forgotten_max = 4096;
-
 Error no_memory(std::int64_t bytes, const Error& why) {
   return {ErrorCode::out_of_memory,
           "the server's machine has no memory for an object of " + std::to_string(bytes) +
@@ -249,6 +245,7 @@ Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t
   changes_.insert(object.variable);
   const std::uint64_t order = object.order;
   const std::string name = object.variable;
+  drop_hidden(name, object.version, Box(object.box), order);
   discard_excess(name, variable);
   return order;
 }
@@ -297,7 +294,7 @@ Result<std::uint64_t> ObjectStore::index(ClientConnection client, const PutReque
   version.add_entry(where.id, number, request.box);
   version.begin_put();
   entries_.add(number, {where, request.box, client, IndexEntry::State::pending, request.variable,
-                        request.version});
+                        request.version, 0});
   leases_.add_entry(client, number);
   changes_.insert(request.variable);
   return order_;
@@ -356,7 +353,9 @@ void ObjectStore::confirm(ClientConnection client, const std::string& name, std:
     variable.versions.at(number).end_put();
   }
   entry.state = IndexEntry::State::confirmed;
+  entry.order = order;
   variable.versions.confirm_entry(number);
+  drop_hidden(name, number, Box(entry.box), order);
   discard_excess(name, variable);
 }
 
@@ -440,8 +439,6 @@ void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
   if (std::erase(object.index_servers, index_server) == 0 || !object.index_servers.empty()) return;
   object.discarded = true;
   Variable& variable = variables_.at(object.variable);
-  forgotten_.insert(number);
-  if (forgotten_.size() > forgotten_max) forgotten_.erase(forgotten_.begin());
   if (object.order == 0) {
     variable.versions.at(object.version).end_put();  // its commit fails
   } else {
@@ -591,7 +588,9 @@ Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get_
   std::vector<Part> parts;
   Box missing;
   if (!find_parts(request.box, objects, parts, missing)) {
-    return Answer(Waiting{version_of(request.variable, version) + " lacks " + missing.text()});
+    const bool next = request.choice == VersionChoice::next;
+    return Answer(Waiting{version_of(request.variable, version) + " lacks " + missing.text(),
+                          next ? std::optional(version) : std::nullopt});
   }
   // The parts are in the order of the objects: what is hidden altogether has none.
   FoundObjects found{version, variable.type, variable.element_bytes, 0, {}};
@@ -659,9 +658,6 @@ Result<std::vector<LeasedObject>> ObjectStore::lease(ClientConnection client,
   std::vector<std::uint64_t> here;
   for (const std::uint64_t number : objects) {
     const auto found = objects_.find(number);
-    if (forgotten_.contains(number)) {
-      return Error{ErrorCode::not_found, version_of(name, version) + " was discarded"};
-    }
     LeasedObject answer;
     if (found != objects_.end() && found->second.variable == name &&
         found->second.version == version) {

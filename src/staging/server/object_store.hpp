@@ -39,12 +39,13 @@ enum class Full {
 /// its cells. Decides what a put may write, what a get sees, what waits and what is discarded.
 /// Laws: an object is visible whole, from commit() on, or not at all. What a get returned stays as
 /// it is until its lease ends. Of overlapping objects of one version the one that was committed
-/// last is seen. A version goes by discard(), by the limits of the options, and in no other way; a
-/// request for it afterwards is an error that says so. A put that never ends changes no version:
-/// limits count what was committed. Objects on disk are there as before, but for the time that it
-/// takes to bring them back. Memory that was given to a client is given to no other one before the
-/// client gave it up, or gone() said that it cannot access it. Costs are logarithms of the number
-/// of objects, and linear in the answer. Not thread-safe.
+/// last is seen; an object that later ones hide whole is dropped. A version goes by discard(), by
+/// the limits of the options, and in no other way; a request for it afterwards is an error that
+/// says so. A put that never ends changes no version: limits count what was committed. Objects on
+/// disk are there as before, but for the time that it takes to bring them back. Memory that was
+/// given to a client is given to no other one before the client gave it up, or gone() said that it
+/// cannot access it. Costs are logarithms of the number of objects, and linear in the answer. Not
+/// thread-safe.
 class ObjectStore {
  public:
   struct Options {
@@ -108,9 +109,17 @@ class ObjectStore {
   /// Removes and returns orphans, at most `count_max`, each once. The client reports them to their
   /// primaries, which call drop_orphan().
   std::vector<Orphan> take_orphans(std::size_t count_max);
-  /// Records that an index server of the object's box has discarded its version. When all have, no
-  /// reader can find the object, and it is dropped.
+  /// Records that an index server of the object's box has discarded its version, or has an object
+  /// that hides it. When all have, no reader can find the object, and it is dropped.
   void drop_orphan(std::uint64_t object, int index_server);
+
+  /// Puts a box without elements, as protocol::PutEmpty describes it.
+  /// @error as begin()
+  Status put_empty(ClientConnection client, const PutRequest& request, std::uint32_t dimensions);
+  /// Returns the chosen version of which something was put here, and the box around that; its own
+  /// box is ignored.
+  /// @error not_found if the version was discarded
+  Result<std::variant<Extent, Waiting>> extent(const GetRequest& request) const;
 
   /// Finds and leases the objects of this server that cover the box.
   /// @error not_found if the version was discarded; invalid_argument if the box has another rank
@@ -126,7 +135,7 @@ class ObjectStore {
                                                    RequestId request_id = 0);
   /// Returns the state of objects of this server that find() named on other servers. `lease` keeps
   /// those that are here.
-  /// @error not_found if the version was discarded, here or by the objects' index servers
+  /// @error not_found if the version was discarded here
   Result<std::vector<LeasedObject>> lease(ClientConnection client, const std::string& variable,
                                           std::int64_t version,
                                           std::span<const std::uint64_t> objects,
@@ -239,6 +248,11 @@ class ObjectStore {
   void discard_version(const std::string& name, Variable& variable, std::int64_t version);
   void discard_excess(const std::string& name, Variable& variable);
   void drop_version(const std::string& name, std::int64_t version, const VersionIndex& index);
+  void drop_hidden(const std::string& name, std::int64_t version, const Box& box,
+                   std::uint64_t order);
+  bool hides(const VersionIndex& index, const Box& box, std::uint64_t order) const;
+  bool is_hidden(const VersionIndex& index, ServerObject& object, const Box& box,
+                 std::uint64_t order);
   void drop_if_unused(const std::string& name, std::int64_t version);
   void drop(std::uint64_t object);
 
@@ -251,9 +265,8 @@ class ObjectStore {
   Deletions deletions_;
   ObjectReads reads_;
   std::int64_t fenced_bytes_ = 0;
-  std::uint64_t last_object_ = 0;      ///< Numbers of objects and of index entries.
-  std::uint64_t order_ = 0;            ///< The highest order that is known.
-  std::set<std::uint64_t> forgotten_;  ///< The last orphans that were dropped.
+  std::uint64_t last_object_ = 0;  ///< Numbers of objects and of index entries.
+  std::uint64_t order_ = 0;        ///< The highest order that is known.
   std::set<std::string> changes_;
 };
 

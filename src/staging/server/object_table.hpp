@@ -22,6 +22,7 @@ struct ServerObject {
   std::vector<int> index_servers;  ///< As RoomRequest::index_servers.
   int leases = 0;                  ///< Leases that keep it.
   bool discarded = false;          ///< Whether it goes when it is read no more.
+  std::int64_t hidden_points = 0;  ///< At least as many of its points as later objects hide.
   Checksum checksum{};
 };
 

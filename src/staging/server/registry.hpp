@@ -13,6 +13,7 @@
 #include "staging/model/limits.hpp"
 #include "staging/model/requests.hpp"
 #include "staging/model/variable.hpp"
+#include "staging/model/version_set.hpp"
 
 namespace tranship::staging {
 
@@ -33,8 +34,30 @@ class Registry {
 
   /// Records that `client` will put to the variable, which exists from then on. A client counts
   /// once, on all its connections.
+  /// `empty`: Whether the put has no elements; it may lie anywhere.
   /// @error as define()
-  Result<VariableMetadata> declare(const ClientId& client, const PutRequest& request);
+  Result<VariableMetadata> declare(const ClientId& client, const PutRequest& request,
+                                   bool empty = false);
+
+  /// Versions of a variable in which a client has taken part. It expects no other of it.
+  struct Part {
+    std::int64_t first = 1;
+    std::int64_t last = 0;  ///< Below `first`: no version.
+    bool finished = true;   ///< Whether it puts no more to them.
+  };
+  /// Records that a client has taken part in versions: it has put to them, or has nothing in them.
+  /// It counts among those that put to the variable, which need not exist yet.
+  /// @error as define()
+  Status take_part(const ClientId& client, const std::string& variable, const Part& part);
+  /// Whom a version waits for.
+  struct Awaited {
+    int writers = 0;     ///< Connected clients that have not taken part.
+    bool never = false;  ///< One has ended, or died, that had not taken part.
+    bool complete() const { return writers == 0 && !never; }
+  };
+  /// Returns whom a version waits for: each client takes part in the versions from its first one
+  /// on, up to those that were there when it ended. `finished`: Whether all must have finished it.
+  Awaited awaited(const std::string& variable, std::int64_t version, bool finished) const;
 
   /// Deletes a variable, its definition and its producers. Returns the number of the deletion, and
   /// whether there was anything of the variable.
@@ -58,13 +81,32 @@ class Registry {
     int writers = 0;
   };
 
+  /// A connected client that puts to a variable.
+  struct Writer {
+    std::int64_t first = INT64_MAX;  ///< Its first version.
+    VersionSet took_part;
+    VersionSet finished;
+  };
+  struct Writers {
+    std::map<ClientId, Writer> connected;           ///< Those included whose connections are lost.
+    VersionSet missed{VersionSet::Excess::forget};  ///< By clients that are gone.
+    std::int64_t highest = INT64_MIN;               ///< The highest version of which one took part.
+    int came = 0;
+    int deaths = 0;
+  };
+
   Status check(const PutRequest& request) const;
+  Status check_room(const std::string& variable) const;
+  void count_early(const std::string& variable, VariableMetadata& metadata) const;
+  Writer& writer_of(const ClientId& client, const std::string& variable);
+  void end(const ClientId& client, const std::string& variable, bool cleanly);
 
   std::int64_t cell_bytes_;
   Limits limits_;
   std::uint64_t number_ = 0;  ///< Of the last creation or deletion.
   std::map<std::string, Definition> definitions_;
   ByName<VariableMetadata> variables_;
+  std::map<std::string, Writers> writers_;  ///< Of variables that may not exist yet, too.
   struct Producer {
     std::set<std::string> variables;
     bool lost = false;

@@ -148,7 +148,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Define& reques
 Result<std::size_t> Service::on(ClientConnection from, const protocol::Declare& request,
                                 ReplyTo<protocol::Declare> reply) {
   if (draining_) return closing();
-  const auto metadata = registry_.declare(clients_.at(from).id, request.object);
+  const auto metadata = registry_.declare(clients_.at(from).id, request.object, request.empty);
   if (!metadata) return metadata.error();
   changes_.insert(request.object.variable);
   return reply(protocol::Declared{*metadata});
@@ -162,7 +162,9 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Describe&
     return wait(from, request.variable, why, reply);
   }
   if (request.watch) waiting_.add(request.variable, from);
-  return reply(protocol::Described{*metadata, bounds_of(request.variable)});
+  const auto awaited = registry_.awaited(request.variable, request.version, request.finished);
+  return reply(
+      protocol::Described{*metadata, bounds_of(request.variable), awaited.writers, awaited.never});
 }
 
 Result<std::size_t> Service::on(ClientConnection, const protocol::Bounds& request,
@@ -173,9 +175,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Bounds& reques
 /// Returns whether the variable was deleted since the client has asked its metadata server for it.
 bool Service::is_stale(const std::string& variable, const Incarnation& incarnation) const {
   if (incarnation.stamp == 0) return false;
-  const bool metadata_server = distribution_.servers() == 1 ||
-                               distribution_.metadata_server(variable) == options_.store.server;
-  if (!metadata_server) return store_.stale(variable, incarnation);
+  if (!is_metadata_server(variable)) return store_.stale(variable, incarnation);
   const auto metadata = registry_.all().find(variable);
   return metadata == registry_.all().end() ||
          metadata->second.incarnation.number != incarnation.number;
@@ -217,6 +217,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Put& put,
   const auto order = store_.commit(from, object.object, 0, put.checksum);
   if (!order) return order.error();
   traffic_[request.variable].puts.add(1, bytes, message_path);
+  take_part(from, request.variable, request.version, put.finishes);
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
@@ -246,6 +247,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Commit& r
                                 ReplyTo<protocol::Commit> reply) {
   const auto order = store_.commit(from, request.object, request.order_before, request.checksum);
   if (!order) return order.error();
+  take_part(from, request.variable, request.version, request.finishes);
   if (const auto known = traffic_.find(request.variable); known != traffic_.end()) {
     known->second.puts.add(1, request.bytes, path_of(request.path));
   }
@@ -284,8 +286,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Confirm& 
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-/// Finds the objects of a get, or replies why there are none and returns the reply's length. Fails
-/// instead of waiting if the variable's producers have ended.
+/// Finds the objects of a get, or replies why there are none, and returns the reply's length.
 template <typename Request>
 Result<std::variant<FoundObjects, std::size_t>> Service::find_or_reply(ClientConnection from,
                                                                        const Request& request,
@@ -303,8 +304,10 @@ Result<std::variant<FoundObjects, std::size_t>> Service::find_or_reply(ClientCon
   }
   if (const auto* waiting = std::get_if<Waiting>(&*got)) {
     const auto metadata = registry_.metadata(get.variable);
-    if (metadata && metadata->ended()) return never_complete(*metadata, waiting->why);
-    return replied(wait(from, get.variable, waiting->why, reply));
+    const Ending ending = metadata ? metadata->ending() : Ending::none;
+    waiting_.add(get.variable, from);
+    return replied(reply(
+        protocol::Wait{waiting->why, ending, waiting->gap.has_value(), waiting->gap.value_or(0)}));
   }
   return Outcome(std::move(std::get<FoundObjects>(*got)));
 }
@@ -467,6 +470,49 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::DiscardToo& re
   const Status status = store_.discard_too(object);
   if (!status) return status.error();
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
+}
+
+/// Records that a client has put to a version, if this is the variable's metadata server.
+void Service::take_part(ClientConnection from, const std::string& variable, std::int64_t version,
+                        bool finished) {
+  const bool known = registry_.all().find(variable) != registry_.all().end();
+  if (!known || !is_metadata_server(variable)) return;
+  (void)registry_.take_part(clients_.at(from).id, variable, {version, version, finished});
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Finish& request,
+                                ReplyTo<protocol::Finish> reply) {
+  if (!is_metadata_server(request.variable)) return unreadable();
+  const bool known = registry_.all().find(request.variable) != registry_.all().end();
+  if (!known && !request.announces) return reply(protocol::Done{});  // it was deleted
+  const Status status = registry_.take_part(clients_.at(from).id, request.variable,
+                                            {request.first, request.last, request.finished});
+  changes_.insert(request.variable);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::PutEmpty& request,
+                                ReplyTo<protocol::PutEmpty> reply) {
+  const PutRequest& object = request.object;
+  if (draining_) return closing();
+  if (is_stale(object.variable, object.incarnation)) return reply(protocol::Stale{});
+  const Status status = store_.put_empty(from, object, request.empty_dimensions);
+  if (!status) return status.error();
+  take_part(from, object.variable, object.version, request.finishes);
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::FindExtent& request,
+                                ReplyTo<protocol::FindExtent> reply) {
+  if (is_stale(request.variable, request.incarnation)) return reply(protocol::Stale{});
+  if (request.watch) waiting_.add(request.variable, from);
+  const auto found = store_.extent(
+      {request.variable, request.choice, request.version, Box{}, request.incarnation});
+  if (!found) return found.error();
+  if (const auto* waiting = std::get_if<Waiting>(&*found)) {
+    return reply(protocol::Wait{waiting->why});
+  }
+  return reply(protocol::ExtentFound{std::get<Extent>(*found)});
 }
 
 /// A request without a number goes to the metadata server, which replies with the deletion's

@@ -152,6 +152,12 @@ class Service {
             ReplyTo<protocol::Discard> reply);
   Answer on(ClientConnection from, const protocol::DiscardToo& request,
             ReplyTo<protocol::DiscardToo> reply);
+  Answer on(ClientConnection from, const protocol::Finish& request,
+            ReplyTo<protocol::Finish> reply);
+  Answer on(ClientConnection from, const protocol::PutEmpty& request,
+            ReplyTo<protocol::PutEmpty> reply);
+  Answer on(ClientConnection from, const protocol::FindExtent& request,
+            ReplyTo<protocol::FindExtent> reply);
   Answer on(ClientConnection from, const protocol::Remove& request,
             ReplyTo<protocol::Remove> reply);
   Answer on(ClientConnection from, const protocol::List& request,
@@ -159,6 +165,12 @@ class Service {
   Answer on(ClientConnection from, const protocol::QueryStatus& request,
             ReplyTo<protocol::QueryStatus> reply) const;
 
+  bool is_metadata_server(const std::string& variable) const {
+    return distribution_.servers() == 1 ||
+           distribution_.metadata_server(variable) == options_.store.server;
+  }
+  void take_part(ClientConnection from, const std::string& variable, std::int64_t version,
+                 bool finished);
   bool is_stale(const std::string& variable, const Incarnation& incarnation) const;
   std::optional<Box> bounds_of(const std::string& variable) const;
   template <typename Request>

@@ -167,6 +167,32 @@ TEST(another_version_than_was_asked_for_is_refused) {
   EXPECT(!get_with(reply_of(other)).ok());
 }
 
+TEST(bounds_of_another_version_or_rank_are_refused) {
+  const auto bounds = [](const protocol::ExtentFound& found) {
+    LyingServers servers;
+    servers.answers = {description(), reply_of(found), reply_of(found)};
+    const auto extent = Catalog(servers).extent_of("v", 1, 0);
+    return extent ? std::optional<ErrorCode>() : extent.error().code;
+  };
+  const Box flat = *Box::make({0, 0}, {16, 1});
+  EXPECT(!bounds({{1, asked, {}, 0}}));
+  EXPECT(bounds({{2, asked, {}, 0}}) == ErrorCode::unsupported);
+  EXPECT(bounds({{1, flat, {}, 0}}) == ErrorCode::unsupported);
+  EXPECT(bounds({{1, {}, flat, 2}}) == ErrorCode::unsupported);
+  EXPECT(bounds({{1, {}, {}, 0}}) == ErrorCode::unsupported);
+}
+
+TEST(gaps_that_do_not_go_on_are_refused) {
+  for (const std::int64_t gap : {1, 0, -5}) {
+    LyingServers servers;
+    const auto wait = reply_of(protocol::Wait{"it lacks", Ending::closed, true, gap});
+    servers.answers = {description(), wait, wait, wait};
+    Catalog catalog(servers);
+    const auto version = catalog.wait({"v", VersionChoice::next, 1, asked, {}}, 0);
+    EXPECT(!version && version.error().code == ErrorCode::unsupported);
+  }
+}
+
 TEST(replies_that_a_request_does_not_have_are_refused) {
   EXPECT(!get_with(reply_of(protocol::Done{})).ok());
   EXPECT(!get_with({}).ok());

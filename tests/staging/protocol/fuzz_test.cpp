@@ -137,7 +137,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
   const auto server = [&] { return static_cast<int>(random() % 3); };
   const protocol::Entry entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
-  switch (static_cast<RequestKind>(random() % 30)) {
+  switch (static_cast<RequestKind>(random() % 33)) {
     case RequestKind::hello:
       return message_of(protocol::Hello{staging_version, "again", {random() % 3, 1}});
     case RequestKind::put: return message_of(put_message(put, 7));
@@ -178,6 +178,16 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
                                          random() % 3 == 0 ? random() % 99 : 0});
     case RequestKind::discard: return message_of(protocol::Discard{name, version});
     case RequestKind::discard_too: return message_of(protocol::DiscardToo{put});
+    case RequestKind::finish:
+      return message_of(protocol::Finish{name, version, version + server() - 1, random() % 2 == 0,
+                                         random() % 2 == 0});
+    case RequestKind::put_empty: {
+      PutRequest nothing = put;
+      nothing.box.upper[0] = nothing.box.lower[0] + 1;
+      return message_of(protocol::PutEmpty{nothing, 1, random() % 2 == 0});
+    }
+    case RequestKind::extent:
+      return message_of(protocol::FindExtent{name, get.choice, version, {}, random() % 2 == 0});
     case RequestKind::list: return message_of(protocol::List{name, version});
     case RequestKind::join: return message_of(protocol::Join{staging_version, 1, 1, "there"});
     case RequestKind::status: return message_of(protocol::QueryStatus{});

@@ -14,6 +14,7 @@ using tranship::test::box_of;
 
 namespace {
 
+const PutRequest nothing{"energy", -7, box_of({4}, {5}), "f8", 8, {3, 4}};
 const PutRequest object{"energy", -7, box_of({-1, 2, 3}, {4, 5, 6}), "f8", 8, {3, 4}};
 const GetRequest window{"energy", VersionChoice::next, 12, box_of({0}, {9}), {3, 4}};
 const std::vector<Orphan> orphans{{2, 15}, {0, 1}};
@@ -51,13 +52,13 @@ const std::tuple requests{
     protocol::Hello{staging_version, "a client", {1, 2}},
     protocol::Join{staging_version, 1, 3, "unix:@there"},
     protocol::Define{object, 4},
-    protocol::Declare{object},
-    protocol::Describe{"energy", true},
+    protocol::Declare{object, true},
+    protocol::Describe{"energy", true, true, 3},
     protocol::Bounds{"energy"},
-    protocol::Put{object, payload, {1, 5}},
+    protocol::Put{object, payload, {1, 5}, true},
     protocol::Begin{object, Effort::discard, false, {1, 2}, 9},
     protocol::TakePages{15},
-    protocol::Commit{15, 20, "energy", 216, "memcpy", {1, 5}},
+    protocol::Commit{15, 20, "energy", 216, "memcpy", {1, 5}, true, 3},
     protocol::Abort{15},
     protocol::Index{object, {2, 15}, true},
     protocol::Unindex{entry},
@@ -73,6 +74,9 @@ const std::tuple requests{
     protocol::DropOrphans{1, orphans},
     protocol::Discard{"energy", 3},
     protocol::DiscardToo{object},
+    protocol::Finish{"energy", 3, 5, false, true},
+    protocol::PutEmpty{nothing, 1, true},
+    protocol::FindExtent{"energy", VersionChoice::next, 3, {3, 4}, true},
     protocol::Remove{"energy", 5},
     protocol::List{"energy", 3},
     protocol::QueryStatus{},
@@ -81,12 +85,14 @@ const std::tuple requests{
 const std::tuple replies{
     protocol::Done{},
     protocol::Wait{"the memory is full"},
+    protocol::Wait{"it lacks (0:4)", Ending::died, true, 3},
     protocol::Stale{},
     protocol::NeedsOtherServers{},
     protocol::Welcome{4096, 1024, 0, 2, {"unix:@one", "unix:@two"}},
     protocol::Welcome{4096, 1024, 1, 2, {}},
     protocol::Declared{metadata()},
-    protocol::Described{metadata(), box_of({-5}, {5})},
+    protocol::Described{metadata(), box_of({-5}, {5}), 2, true},
+    protocol::ExtentFound{{3, box_of({-5}, {5}), box_of({7}, {8}), 1}},
     protocol::BoundsReply{box_of({-5}, {5})},
     protocol::BoundsReply{},
     protocol::DoneWithOrphans{orphans},
@@ -174,7 +180,7 @@ TEST(each_request_finds_its_reader) {
   };
   std::apply([&](const auto&... one) { (check(one), ...); }, requests);
   const auto any = [](const auto&) -> Result<bool> { return true; };
-  for (const std::uint32_t kind : {0U, 28U, 1000U, ~0U}) {
+  for (const std::uint32_t kind : {0U, 32U, 1000U, ~0U}) {
     fabric::MessageWriter strange;
     EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
   }
@@ -220,7 +226,16 @@ TEST(each_value_of_a_request_is_checked) {
     refuses<protocol::Describe>({"v"}, [&](auto& one) { one.variable = name; });
     refuses<protocol::Bounds>({"v"}, [&](auto& one) { one.variable = name; });
     refuses<protocol::Lease>({"v"}, [&](auto& one) { one.variable = name; });
+    refuses<protocol::Finish>({"v"}, [&](auto& one) { one.variable = name; });
+    refuses<protocol::FindExtent>({"v"}, [&](auto& one) { one.variable = name; });
   }
+  for (const std::uint32_t dimensions : {0U, 2U, 3U, ~0U}) {
+    refuses<protocol::PutEmpty>({nothing, 1},
+                                [&](auto& one) { one.empty_dimensions = dimensions; });
+  }
+  refuses<protocol::PutEmpty>({nothing, 1}, [](auto& one) { one.object.box.upper[0] = 6; });
+  refuses<protocol::FindExtent>({"v"},
+                                [](auto& one) { one.choice = static_cast<VersionChoice>(3); });
   refuses<protocol::List>({"v"}, [](auto& one) { one.after = "a\nb"; });
   refuses<protocol::Put>(
       put, [](auto& one) { one.object.type = std::string(type_bytes_most + 1, 'f'); });
@@ -278,6 +293,15 @@ TEST(each_value_of_a_reply_is_checked) {
                               [](auto& one) { one.metadata.domain = box_of({0, 0}, {1, 1}); });
   refuses<protocol::Declared>(declared, [](auto& one) { one.metadata.producers = -1; });
   refuses<protocol::Described>(described, [](auto& one) { one.bounds = box_of({0, 0}, {1, 1}); });
+  refuses<protocol::Described>(described, [](auto& one) { one.awaited = -1; });
+  refuses<protocol::Wait>({}, [](auto& one) { one.ending = static_cast<Ending>(3); });
+  const auto extent = one_of<protocol::ExtentFound>(replies);
+  for (const std::uint32_t dimensions : {0U, 2U, ~0U}) {
+    refuses<protocol::ExtentFound>(extent,
+                                   [&](auto& one) { one.extent.empty_dimensions = dimensions; });
+  }
+  refuses<protocol::ExtentFound>(extent, [](auto& one) { one.extent.empty->upper[0] = 9; });
+  refuses<protocol::ExtentFound>({}, [](auto& one) { one.extent.empty_dimensions = 1; });
   refuses<protocol::RoomGranted>({}, [](auto& one) { one.range.segment = -1; });
   refuses<protocol::Ordered>({}, [](auto& one) { one.order = order_max + 1; });
   refuses<protocol::Removed>({1}, [](auto& one) { one.number = 0; });

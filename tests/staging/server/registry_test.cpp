@@ -34,12 +34,14 @@ TEST(the_end_of_a_producer_is_told_from_its_death) {
   EXPECT(registry.gone(one, true).empty());
   (void)registry.gone(seven, false);
   EXPECT_EQ(facts_of(registry, "energy").producers, 0);
-  EXPECT(never_complete(facts_of(registry, "energy"), "it lacks").code == ErrorCode::peer_lost);
+  EXPECT(never_complete(facts_of(registry, "energy").ending(), "it lacks").code ==
+         ErrorCode::peer_lost);
   // Another client continues, and ends in good order: the death is not forgotten.
   REQUIRE(registry.declare({9, 9}, put_of("energy")).ok());
   EXPECT(!facts_of(registry, "energy").ended());
   (void)registry.gone({9, 9}, true);
-  EXPECT(never_complete(facts_of(registry, "energy"), "it lacks").code == ErrorCode::peer_lost);
+  EXPECT(never_complete(facts_of(registry, "energy").ending(), "it lacks").code ==
+         ErrorCode::peer_lost);
 }
 
 TEST(a_client_counts_once_whatever_becomes_of_its_connections) {
@@ -118,4 +120,51 @@ TEST(a_definition_says_the_domain_and_who_will_come) {
   EXPECT(facts_of(registry, "later").domain.has_value());
   later.type = "i8";
   EXPECT(!registry.define(later, 1).ok());
+}
+
+TEST(a_version_waits_for_those_who_put_to_the_variable) {
+  Registry registry;
+  const auto waits = [&](std::int64_t version, bool finished = false) {
+    return registry.awaited("energy", version, finished);
+  };
+  EXPECT(waits(1).complete());  // there is no such variable
+  REQUIRE(registry.declare(one, put_of("energy")).ok());
+  EXPECT(waits(1).writers == 1 && waits(0).complete());  // it begins with version 1
+  REQUIRE(registry.take_part(one, "energy", {1, 1, false}).ok());
+  EXPECT(waits(1).complete() && waits(1, true).writers == 1);
+  REQUIRE(registry.take_part(one, "energy", {1, 3, true}).ok());
+  EXPECT(waits(1, true).complete() && waits(3, true).complete() && waits(4).writers == 1);
+  // The other one begins with 2, and passes 3 by.
+  REQUIRE(registry.take_part(seven, "energy", {2, 2, true}).ok());
+  REQUIRE(registry.take_part(seven, "energy", {4, 4, true}).ok());
+  EXPECT(waits(1).complete() && waits(3).writers == 1 && waits(4).writers == 1);
+  (void)registry.lost(seven);
+  EXPECT(waits(3).writers == 1 && !waits(3).never);  // it may come back
+  (void)registry.gone(seven, true);
+  EXPECT(waits(3).never && waits(3).writers == 0 && waits(2).complete());
+  EXPECT(!waits(5).never && waits(5).writers == 1);  // 5 was not there when it ended
+  (void)registry.gone(one, false);
+  EXPECT(waits(5).never && waits(100).never && waits(2).complete());
+  (void)registry.remove("energy");
+  EXPECT(waits(3).complete());
+}
+
+TEST(who_has_nothing_counts_before_the_variable_exists) {
+  Registry registry;
+  REQUIRE(registry.take_part(seven, "energy", {1, 1, true}).ok());
+  REQUIRE(registry.take_part({9, 9}, "energy", {1, 0, true}).ok());  // in no version
+  EXPECT(!registry.metadata("energy").has_value());
+  (void)registry.lost({9, 9});
+  REQUIRE(registry.declare(one, put_of("energy")).ok());
+  VariableMetadata metadata = facts_of(registry, "energy");
+  EXPECT(metadata.came == 3 && metadata.producers == 2 && metadata.missing == 1);
+  REQUIRE(registry.take_part(one, "energy", {1, 1, true}).ok());
+  EXPECT(registry.awaited("energy", 1, true).complete());
+  for (const ClientId& client : {one, seven, ClientId{9, 9}}) (void)registry.gone(client, true);
+  EXPECT(facts_of(registry, "energy").ended());
+  // A name of which nothing comes is forgotten with those who said it.
+  REQUIRE(registry.take_part(one, "other", {1, 1, true}).ok());
+  (void)registry.gone(one, true);
+  EXPECT(registry.awaited("other", 1, true).complete());
+  EXPECT(!registry.take_part(one, "a\nb", {1, 1, true}).ok());
 }
