@@ -62,7 +62,8 @@ TRANSHIP_API tranship_code tranship_get(tranship_staging* staging, const char* v
                                         double timeout);
 
 /* Does the same with the lowest version above `after` (INT64_MIN: the lowest of all), and writes
- * that version to `version`. Returns TRANSHIP_CLOSED if every producer of the variable has closed
+ * that version to `version`. Versions that have something of the box and will never have all of it
+ * are passed by. Returns TRANSHIP_CLOSED if every producer of the variable has closed
  * and there is no such version. */
 TRANSHIP_API tranship_code tranship_get_next(tranship_staging* staging, const char* variable,
                                              int64_t after, const tranship_array* array,
@@ -95,6 +96,27 @@ typedef struct tranship_variable {
 /* Waits until a box has been put to the variable, and describes the variable. */
 TRANSHIP_API tranship_code tranship_describe(tranship_staging* staging, const char* name,
                                              double timeout, tranship_variable* variable);
+
+/* Does the same for one version: `lower` and `upper` are the box around what was put to it, and
+ * `producers` is 0. More may still come. */
+TRANSHIP_API tranship_code tranship_describe_version(tranship_staging* staging, const char* name,
+                                                     int64_t version, double timeout,
+                                                     tranship_variable* variable);
+
+/* Waits for the lowest version above `after` (INT64_MIN: the lowest of all) that is whole by its
+ * own bounds: what was put to it covers the box around it, and each process that puts to the
+ * variable has taken part in it. Writes its number, and that box to `lower` and `upper` of
+ * `variable`. Versions that will never be whole are passed by. Returns TRANSHIP_CLOSED if every
+ * producer of the variable has closed and there is no such version. */
+TRANSHIP_API tranship_code tranship_wait_next_version(tranship_staging* staging, const char* name,
+                                                      int64_t after, double timeout,
+                                                      int64_t* version,
+                                                      tranship_variable* variable);
+
+/* Says that this process has nothing in a version of a variable, which need not exist yet. Readers
+ * of whole versions wait for each process that puts to the variable; from then on this is one. */
+TRANSHIP_API tranship_code tranship_nothing(tranship_staging* staging, const char* variable,
+                                            int64_t version);
 
 /* An asynchronous put or get. Up to four of a tranship_staging run at the same time, the others
  * after them. The array's memory must stay valid until the request has ended; the tranship_array

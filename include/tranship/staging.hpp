@@ -161,6 +161,33 @@ class Staging {
     return variable_of(name, found);
   }
 
+  /// Does the same for one version, with the box around what was put to it; more may still come.
+  /// @throws as describe(); NotFound for a version that was discarded
+  Variable describe(const std::string& name, std::int64_t version) {
+    tranship_variable found{};
+    detail::check(tranship_describe_version(handle(), name.c_str(), version, timeout_s_, &found));
+    return variable_of(name, found);
+  }
+
+  /// Waits for the lowest version above `after` that is whole by its own bounds, and returns it,
+  /// with its bounds in `bounds`; nothing if every producer of the variable has closed and there is
+  /// none.
+  /// @throws Timeout; PeerLost
+  std::optional<std::int64_t> wait_next_version(const std::string& name, std::int64_t after,
+                                                Variable& bounds) {
+    std::int64_t version = 0;
+    tranship_variable found{};
+    const tranship_code code =
+        tranship_wait_next_version(handle(), name.c_str(), after, timeout_s_, &version, &found);
+    if (code == TRANSHIP_OK) bounds = variable_of(name, found);
+    return unless_ended(code, version);
+  }
+
+  /// Says that this process has nothing in a version of a variable, which need not exist yet.
+  void nothing(const std::string& variable, std::int64_t version) {
+    detail::check(tranship_nothing(handle(), variable.c_str(), version));
+  }
+
   /// Returns the variables of the server, in the order of their names.
   std::vector<Variable> list() {
     tranship_listing* given = nullptr;

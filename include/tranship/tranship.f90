@@ -12,7 +12,8 @@ module tranship
 
   public :: tranship_open, tranship_close, tranship_define, tranship_put, tranship_get
   public :: tranship_get_next, tranship_get_latest, tranship_wait_next, tranship_discard
-  public :: tranship_describe
+  public :: tranship_describe, tranship_describe_version, tranship_wait_next_version
+  public :: tranship_nothing
   public :: tranship_put_async, tranship_get_async, tranship_request_wait, tranship_request_test
   public :: tranship_request_free, tranship_last_error, tranship_last_failure, tranship_last_hint
   public :: tranship_box, tranship_array_of
@@ -244,6 +245,37 @@ module tranship
       integer(c_int) :: code
     end function
 
+    function c_describe_version(staging, name, version, timeout, variable) result(code) &
+        bind(c, name='tranship_describe_version')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: version
+      real(c_double), value :: timeout
+      type(tranship_variable), intent(out) :: variable
+      integer(c_int) :: code
+    end function
+
+    function c_wait_next_version(staging, name, after, timeout, version, variable) &
+        result(code) bind(c, name='tranship_wait_next_version')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: name(*)
+      integer(c_int64_t), value :: after
+      real(c_double), value :: timeout
+      integer(c_int64_t), intent(out) :: version
+      type(tranship_variable), intent(out) :: variable
+      integer(c_int) :: code
+    end function
+
+    function c_nothing(staging, variable, version) result(code) bind(c, name='tranship_nothing')
+      import
+      type(c_ptr), value :: staging
+      character(c_char), intent(in) :: variable(*)
+      integer(c_int64_t), value :: version
+      integer(c_int) :: code
+    end function
+
     function c_request_wait(request, timeout) result(code) bind(c, name='tranship_request_wait')
       import
       type(c_ptr), value :: request
@@ -397,6 +429,40 @@ contains
     type(tranship_variable), intent(out) :: variable
     integer :: code
     code = c_describe(staging%handle, trim(name)//c_null_char, seconds(timeout), variable)
+  end function
+
+  ! Does the same for one version: the box around what was put to it. More may still come.
+  function tranship_describe_version(staging, name, version, timeout, variable) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: version
+    real(c_double), intent(in) :: timeout
+    type(tranship_variable), intent(out) :: variable
+    integer :: code
+    code = c_describe_version(staging%handle, trim(name)//c_null_char, version, timeout, variable)
+  end function
+
+  ! Waits for the lowest version above `after` that is whole by its own bounds, and returns both.
+  function tranship_wait_next_version(staging, name, after, timeout, version, variable) &
+      result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: name
+    integer(c_int64_t), intent(in) :: after
+    real(c_double), intent(in) :: timeout
+    integer(c_int64_t), intent(out) :: version
+    type(tranship_variable), intent(out) :: variable
+    integer :: code
+    code = c_wait_next_version(staging%handle, trim(name)//c_null_char, after, timeout, version, &
+      variable)
+  end function
+
+  ! Says that this process has nothing in a version of a variable, which need not exist yet.
+  function tranship_nothing(staging, variable, version) result(code)
+    type(tranship_staging), intent(in) :: staging
+    character(*), intent(in) :: variable
+    integer(c_int64_t), intent(in) :: version
+    integer :: code
+    code = c_nothing(staging%handle, trim(variable)//c_null_char, version)
   end function
 
   ! Starts a put, as tranship_put. The array must stay until the request has ended.

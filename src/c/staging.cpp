@@ -260,6 +260,20 @@ Status fill(tranship_variable& variable, const VariableInfo& info) {
   return {};
 }
 
+/// Describes a version by its bounds.
+Status fill(tranship_variable& variable, const std::string& name,
+            const staging::VersionExtent& extent) {
+  VariableInfo info;
+  info.name = name;
+  info.type = extent.type;
+  info.bounds = extent.box;
+  Status status = fill(variable, info);
+  for (int k = 0; status && k < extent.box.rank; ++k) {
+    if ((extent.empty_dimensions >> k & 1U) != 0) variable.upper[k] = variable.lower[k];
+  }
+  return status;
+}
+
 }  // namespace
 
 tranship_code tranship_open(const char* contact, const char* name, double timeout,
@@ -392,6 +406,42 @@ tranship_code tranship_describe(tranship_staging* staging, const char* name, dou
     if (!patience) return patience.error();
     const auto info = (*open)->client->describe(name, *patience);
     return info ? fill(*variable, *info) : Status(info.error());
+  });
+}
+
+tranship_code tranship_describe_version(tranship_staging* staging, const char* name,
+                                        int64_t version, double timeout,
+                                        tranship_variable* variable) {
+  return guarded([&]() -> Status {
+    const auto open = use(staging, {{"name", name}, {"variable", variable}});
+    if (!open) return open.error();
+    const auto patience = duration(timeout);
+    if (!patience) return patience.error();
+    const auto extent = (*open)->client->extent_of(name, version, *patience);
+    return extent ? fill(*variable, name, *extent) : Status(extent.error());
+  });
+}
+
+tranship_code tranship_wait_next_version(tranship_staging* staging, const char* name, int64_t after,
+                                         double timeout, int64_t* version,
+                                         tranship_variable* variable) {
+  return guarded([&]() -> Status {
+    const auto open = use(staging, {{"name", name}, {"version", version}, {"variable", variable}});
+    if (!open) return open.error();
+    const auto patience = duration(timeout);
+    if (!patience) return patience.error();
+    const auto found = (*open)->client->find_version({name, VersionChoice::next, after}, *patience);
+    if (!found) return found.error();
+    Status status = fill(*variable, name, *found);
+    if (status) *version = found->version;
+    return status;
+  });
+}
+
+tranship_code tranship_nothing(tranship_staging* staging, const char* variable, int64_t version) {
+  return guarded([&]() -> Status {
+    const auto open = use(staging, {{"variable", variable}});
+    return open ? (*open)->client->nothing(variable, version, version) : Status(open.error());
   });
 }
 
