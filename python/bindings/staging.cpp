@@ -257,11 +257,21 @@ std::tuple<std::optional<std::int64_t>, Skipped> follow(BoundClient& self,
   return {found ? std::optional(*found) : std::nullopt, skipped_of(skipped)};
 }
 
-/// Waits for a version that is whole by its own bounds; as follow().
+/// Waits for a version that is whole by its own bounds; as follow(). Unless it may wait, it returns
+/// no version where it would have to.
 std::tuple<std::optional<std::int64_t>, Indices, Indices, std::string, Skipped> find_version(
     BoundClient& self, const std::string& variable, const std::string& which, std::int64_t version,
-    double timeout) {
+    double timeout, bool waits) {
   const GetRequest request = request_of(variable, which, version, {}, {});
+  if (!waits) {
+    const auto now = unwrap(run([&] {
+      return self.client->find_version_at_once({variable, request.choice, request.version},
+                                               milliseconds(timeout));
+    }));
+    if (!now) return {std::nullopt, {}, {}, "", {}};
+    auto [lower, upper, type] = described(*now);
+    return {now->version, std::move(lower), std::move(upper), type, {}};
+  }
   std::vector<staging::SkippedVersion> skipped;
   const auto found = run([&] {
     return self.client->find_version({variable, request.choice, request.version},
@@ -380,7 +390,7 @@ void bind_staging_client(nb::module_& module) {
       .def("follow", &follow, nb::arg("variable"), nb::arg("after"), nb::arg("lower"),
            nb::arg("upper"), nb::arg("timeout"))
       .def("find_version", &find_version, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
-           nb::arg("timeout"))
+           nb::arg("timeout"), nb::arg("waits") = true)
       .def("version_extent", &version_extent, nb::arg("variable"), nb::arg("version"),
            nb::arg("timeout"))
       .def("version_boxes", &version_boxes, nb::arg("variable"), nb::arg("version"),

@@ -14,6 +14,7 @@ from .errors import (
     NotFound,
     OutOfRange,
     PeerLost,
+    SkippedVersionWarning,
     Timeout,
 )
 
@@ -47,6 +48,7 @@ __all__ = [
     "Plan",
     "PreparedCopy",
     "RemoteArray",
+    "SkippedVersionWarning",
     "Staging",
     "StagingServer",
     "Subscription",

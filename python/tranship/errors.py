@@ -11,9 +11,17 @@ __all__ = [
     "NotFound",
     "OutOfRange",
     "PeerLost",
+    "SkippedVersionWarning",
     "Timeout",
     "make",
 ]
+
+
+class SkippedVersionWarning(UserWarning):
+    """A version of a staged variable will never be whole, and was passed by; the text names it.
+
+    `warnings.filterwarnings` shows, hides or raises it.
+    """
 
 
 class Error(RuntimeError):

@@ -21,6 +21,8 @@ from rich.table import Table
 from ..arrays.npy import beside, read_header
 from ..errors import InvalidArgument, NotFound
 from ..staging import Staging
+from ..staging.arguments import which_version
+from ..staging.reader import Version
 from ..units import bytes_text
 from .inputs import JsonOption
 from .talk import (
@@ -58,7 +60,9 @@ ServerArgument = Annotated[
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The variable.")]
 LowerOption = Annotated[
     str | None,
-    typer.Option(metavar="I,J,…", help="The box's first indices. Default: put 0, get the first."),
+    typer.Option(
+        metavar="I,J,…", help="The box's first indices. Default: put 0, get the version's."
+    ),
 ]
 WAYS = ("puts", "gets")
 RATES = (">put rate", ">get rate")
@@ -180,32 +184,32 @@ def get(
     timeout: TimeoutOption = 30.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Get a box of a variable into a .npy file. Default: all that was ever put."""
+    """Get a box of a variable into a .npy file. Default: all of the version."""
     if version != "latest" and not re.fullmatch(r"-?[0-9]+", version):
         raise CommandError(f"{version!r} is not a version", 'give a whole number, or "latest"')
+    first, last = corner(lower, "--lower"), corner(upper, "--upper")
+    which: Version = "latest" if version == "latest" else int(version)
     with connected(server) as staging:
-        array = staging.get(
-            name,
-            "latest" if version == "latest" else int(version),
-            corner(lower, "--lower"),
-            corner(upper, "--upper"),
-            timeout=timeout,
-        )
+        if first is None and last is None:
+            which, box = staging._version_box(name, *which_version(which), timeout)
+            first, last = box.lower, box.upper
+        array = staging.get(name, which, first, last, timeout=timeout)
     with beside(file) as opened:
         np.save(opened, array)
     if as_json:
         print_json(
             {
                 "variable": name,
-                "version": version if version == "latest" else int(version),
+                "version": which,
                 "bytes": array.nbytes,
+                "lower": None if first is None else list(first),
                 "shape": list(array.shape),
                 "type": str(array.dtype),
                 "file": str(file),
             }
         )
         return
-    say(f"{bytes_text(array.nbytes)} of {name} are in {file}")
+    say(f"{bytes_text(array.nbytes)} of version {which} of {name} are in {file}")
 
 
 class Order(StrEnum):

@@ -22,7 +22,9 @@ __all__ = [
     "check_box",
     "check_element",
     "check_flag",
+    "check_shape",
     "corner_of",
+    "is_empty",
     "put_array",
     "variable_name",
     "which_version",
@@ -151,6 +153,31 @@ def check_box(lower: Sequence[int], upper: Sequence[int]) -> None:
         raise InvalidArgument(
             f"from {tuple(lower)} to {tuple(upper)} is no box",
             "give a lower and an upper bound for each dimension, the lower one not above the other",
+        )
+
+
+def is_empty(lower: Sequence[int], upper: Sequence[int]) -> bool:
+    """Returns whether a box has no elements.
+
+    Raises:
+        InvalidArgument: It is none, as of `check_box`.
+    """
+    check_box(lower, upper)
+    return any(a == b for a, b in zip(lower, upper, strict=True))
+
+
+def check_shape(array: Any, lower: Sequence[int], upper: Sequence[int]) -> None:
+    """Checks the shape of a target for a box without elements.
+
+    Raises:
+        InvalidArgument: It is not that of the box.
+    """
+    described = array if hasattr(array, "shape") else _core.array_of(array)
+    shape = tuple(getattr(described, "shape", None) or described.extents)
+    box = tuple(b - a for a, b in zip(lower, upper, strict=True))
+    if shape != box:
+        raise InvalidArgument(
+            f"out has the shape {shape}, and the box has {box}", "give an array of that shape"
         )
 
 

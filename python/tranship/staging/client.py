@@ -23,14 +23,17 @@ from .arguments import (
     at_origin,
     check_element,
     check_flag,
+    check_shape,
     corner_of,
     in_calling_thread,
+    is_empty,
     put_array,
     variable_name,
     which_version,
     whole_version,
 )
 from .communicator import Communicator, agree_on_failure, broadcast_contact, receive_contact
+from .following import Gaps, VersionFollower
 from .futures import WAITS, Job, Waits, Workers
 from .reader import GET_S, Corner, Info, VariableBox, Version
 from .subscription import Subscription
@@ -52,6 +55,8 @@ ALONE_S = 0.5
 """Seconds that it waits for a variable that nobody else could put."""
 KNOWN_MAX = 4096
 """Names of variables that a client remembers to exist."""
+LOOKS = 8
+"""Versions that a get of the latest one tries, while each of them is discarded meanwhile."""
 CLOSED = "this client of the staging service was closed", "open another one"
 """Message and hint of the error of jobs that never began."""
 
@@ -72,7 +77,9 @@ class Staging(Closing):
             barrier; None: this process alone. All processes of a communicator open their clients
             together, and close them together: the first one finds the server, and measures the
             machine if that was not done before; the others receive the contact from it. If one
-            fails, all raise. Their puts count as one program's: see `define`.
+            fails, all raise. Their puts count as one program's: see `define`. They put the versions
+            of a variable in rising order: who goes on to a higher one has had nothing in those that
+            it passed by, and who closes without any put has had nothing at all.
         **settings: Settings of the client's own engine, as of `tranship config`.
 
     Raises:
@@ -113,6 +120,7 @@ class Staging(Closing):
         self._known: set[str] = set()
         self._comm = comm
         self._writers = 0 if comm is None else comm.Get_size()
+        self._defined: set[str] = set()
         if comm is not None and comm.Get_rank() > 0:
             where = receive_contact(comm)
         failure: BaseException | None = None
@@ -128,6 +136,8 @@ class Staging(Closing):
             if failure is None:
                 self._disconnect()
             raise
+        if comm is not None:
+            self._core.let_versions_rise()
         close_at_exit(self)
 
     def _open(
@@ -159,7 +169,8 @@ class Staging(Closing):
     ) -> None:
         """Defines a variable; any client may do so, before or after the first put.
 
-        With a known domain, a `get` without a box, and `versions()`, mean all of it. With a known
+        With a known domain, a `get` without a box, and `versions()`, mean all of it: versions whose
+        size varies have none. With a known
         number of writers, the variable does not end before all of them have put to it and closed;
         otherwise it has ended as soon as all that have put to it so far have closed. A definition
         before the first put lets the servers of a group share the boxes evenly; one after it limits
@@ -180,6 +191,8 @@ class Staging(Closing):
         kind = element_type("dtype", dtype)
         text = check_element(kind)
         count = self._writers if writers is None else writers
+        if writers is None and self._comm is not None:
+            self._defined.add(name)
         self._core.define(
             variable_name(name),
             text,
@@ -211,7 +224,9 @@ class Staging(Closing):
             version: Any whole number; versions need not follow each other.
             array: NumPy array, or anything that `Engine.copy` takes, on the host or a GPU, with
                 any strides, of up to 8 dimensions; a number, a text, or a list, as `numpy.asarray`
-                makes an array of it. Elements have up to 1 MiB: structures are put whole.
+                makes an array of it. Elements have up to 1 MiB: structures are put whole. An array
+                without elements says that this process has nothing there; it may lie outside of the
+                domain.
             lower: First indices of the box; None: all 0. The box is as large as the array.
             timeout: Seconds.
             after: Events of `Engine.copy` that write the array: it is read when they have ended,
@@ -258,6 +273,24 @@ class Staging(Closing):
             text,
             waits,
         )
+
+    def nothing(self, name: str, version: SupportsIndex) -> None:
+        """Says that this process has nothing in a version of a variable, which need not exist yet.
+
+        It counts as one that puts to the variable from then on. Readers that take a version whole
+        wait for all of these: see `Variable.versions`. An array without elements says the same, and
+        also that the version exists.
+
+        Args:
+            name: Variable name.
+            version: A whole number.
+
+        Raises:
+            InvalidArgument: An argument has a wrong type.
+            PeerLost: A server has exited.
+        """
+        number = whole_version(version)
+        self._core.nothing(variable_name(name), number, number)
 
     def put_async(
         self,
@@ -340,18 +373,23 @@ class Staging(Closing):
         after: SupportsIndex | None = None,
         lower: Corner | None = None,
         upper: Corner | None = None,
+        gaps: Gaps = "skip",
     ) -> Subscription:
-        """Calls ``callback(version, array)`` for each version of a box, in rising order.
+        """Calls ``callback(version, array)`` for each version, in rising order.
 
         The calls come one after another, on a thread of the subscription's own; a slow callback
-        delays the next call, and misses no version that is still held.
+        delays the next call, and misses no version that is still held. Which versions come, and
+        when, is as of `Variable.versions`.
 
         Args:
             name: Name of the variable, which need not exist yet.
             callback: Function of a version and a new array.
             after: Version above which to begin; None: the lowest that is held comes first.
-            lower: First indices of the box; None: of all that was put when the first version came.
+            lower: First indices of the box; None for both corners: each version's own bounds, or
+                the domain; None for one: that of all that was put when the first version came.
             upper: One past its last indices; None: the same.
+            gaps: What happens to versions that will never be whole, as of `Variable.versions`; with
+                "error" `Subscription.wait` raises.
 
         Raises:
             InvalidArgument: An argument has a wrong type.
@@ -362,7 +400,9 @@ class Staging(Closing):
                 f"callback={shown(callback)} cannot be called",
                 "give a function of a version and an array",
             )
-        return Subscription(self, name, callback, after, lower, upper)
+        return Subscription(
+            self, name, callback, VersionFollower(self, name, after, lower, upper, gaps)
+        )
 
     def get(
         self,
@@ -380,15 +420,18 @@ class Staging(Closing):
 
         Args:
             name: Variable name.
-            version: A version, or "latest": the highest one that covers the box.
-            lower: First indices of the box; None: of all that was ever put to the variable.
+            version: A version, or "latest": the highest one that covers the box, or that is whole.
+            lower: First indices of the box; None for both corners: the domain, or without one the
+                version's own bounds, once it is whole: each process that puts to the variable has
+                put to the version, or said that it has `nothing` there, and what was put covers the
+                box around it. None for one corner: that of all that was ever put to the variable.
             upper: One past its last indices; None: the same.
             out: Target, on the host or a GPU, with any strides; None: a new array.
             timeout: Seconds; None: 30, but less than one for a variable that does not exist while
                 no other client is connected that could put it.
 
         Returns:
-            `out`, or the new NumPy array.
+            `out`, or the new NumPy array; one without elements for a box without any.
 
         Raises:
             Timeout: A part was still missing; the message names it, and lists the variables if
@@ -429,6 +472,8 @@ class Staging(Closing):
         """Gets a box; returns `WAITS` if it would have to wait, and must not."""
         which, number = which_version(version)
         name = variable_name(name)
+        if lower is None and upper is None:
+            return self._get_whole(name, which, number, out, seconds, waits)
         if lower is None or upper is None or out is None:
             box = self._describe(name, lower, upper, seconds, waits)
             if box is None:
@@ -436,12 +481,78 @@ class Staging(Closing):
             lower, upper = box.lower, box.upper
             out = box.empty() if out is None else out
         first, last = corner_of("lower", lower), corner_of("upper", upper)
+        got = self._get_box(name, which, number, first, last, out, seconds, waits)
+        return WAITS if got is None else out
+
+    def _get_box(
+        self,
+        name: str,
+        which: str,
+        number: int,
+        first: Sequence[int],
+        last: Sequence[int],
+        out: Any,
+        seconds: float,
+        waits: bool,
+    ) -> int | None:
+        """Gets a box into `out`; returns None if it would have to wait, and must not."""
+        if is_empty(first, last):
+            check_shape(out, first, last)
+            return number
         target, text = as_elements(out)
         try:
-            got = self._core.get(name, which, number, first, last, target, seconds, text, waits)
+            return self._core.get(
+                name, which, number, list(first), list(last), target, seconds, text, waits
+            )
         except Timeout as error:
             raise self._with_names(name, error) from None
-        return WAITS if got is None else out
+
+    def _get_whole(
+        self, name: str, which: str, number: int, out: Any, seconds: float, waits: bool
+    ) -> Any:
+        """Gets a version by its own bounds; returns `WAITS` if it would have to wait, and must not."""
+        end = time.monotonic() + seconds
+        for attempt in range(LOOKS):
+            left = max(end - time.monotonic(), 0.0) if attempt else seconds
+            found = self._find_version(name, which, number, left, waits)
+            if found is None:
+                return WAITS
+            version, box = found
+            first, last = box.lower, box.upper
+            target = box.empty() if out is None else out
+            left = max(end - time.monotonic(), 0.0)
+            try:
+                got = self._get_box(name, "exact", version, first, last, target, left, waits)
+            except NotFound:  # it was discarded since it was found
+                if which == "exact" or attempt + 1 == LOOKS:
+                    raise
+            else:
+                return WAITS if got is None else target
+        raise AssertionError("the last attempt returns or raises")
+
+    def _find_version(
+        self, name: str, which: str, number: int, timeout: float, waits: bool = True
+    ) -> tuple[int, VariableBox] | None:
+        """Waits until a version is whole, and returns its number and its box; None if it would have
+        to wait, and must not.
+        """
+        try:
+            version, lower, upper, kind, _ = self._core.find_version(
+                name, which, number, timeout, waits
+            )
+        except Timeout as error:
+            raise self._with_names(name, error) from None
+        if version is None:
+            return None
+        return version, VariableBox(tuple(lower), tuple(upper), dtype_of(kind))
+
+    def _version_box(
+        self, name: str, which: str, number: int, timeout: float
+    ) -> tuple[int, VariableBox]:
+        """Waits until a version is whole, and returns its number and its box."""
+        found = self._find_version(name, which, number, timeout)
+        assert found is not None, "a wait has an end"
+        return found
 
     def _await_variable(self, name: str, timeout: float | None) -> float:
         """Waits until a variable exists, and returns the seconds that are left then.
@@ -703,9 +814,16 @@ class Staging(Closing):
             self._workers.close(finish=True)
             comm, self._comm = self._comm, None
             if comm is not None:
+                self._announce()
                 comm.barrier()
         finally:
             self._disconnect()
+
+    def _announce(self) -> None:
+        """Counts this process among those that put to each variable of all processes."""
+        defined, self._defined = self._defined, set()
+        for name in defined:
+            self._core.nothing(name, 1, 0)
 
     def _disconnect(self) -> None:
         self._core.close()

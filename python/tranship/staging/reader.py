@@ -81,3 +81,7 @@ class Reader(Protocol):
     def _box(
         self, name: str, lower: Corner | None, upper: Corner | None, timeout: float | None
     ) -> VariableBox: ...
+
+    def _version_box(
+        self, name: str, which: str, number: int, timeout: float
+    ) -> tuple[int, VariableBox]: ...

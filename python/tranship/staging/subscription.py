@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn
 
 from ..arguments import check_seconds
 from ..closing import Closing, refuse_pickling
 from ..errors import Closed, NotFound, Timeout
 from ..threads import start_thread
-from .arguments import corner_of, whole_version
-from .reader import FIRST, Corner, Reader, VariableBox
+from .following import VersionFollower
+from .reader import Reader
 
 __all__ = ["Subscription"]
 
@@ -32,17 +32,13 @@ class Subscription(Closing):
         staging: Reader,
         name: str,
         callback: Callable[[int, Any], object],
-        after: SupportsIndex | None,
-        lower: Corner | None,
-        upper: Corner | None,
+        follower: VersionFollower,
     ) -> None:
         self._staging = staging
         self._name = name
         self._callback = callback
-        self._lower = None if lower is None else corner_of("lower", lower)
-        self._upper = None if upper is None else corner_of("upper", upper)
-        self._box: VariableBox | None = None
-        self._version = FIRST if after is None else whole_version(after)
+        self._follower = follower
+        self._version: int | None = None
         self._failure: BaseException | None = None
         self._stop = threading.Event()
         self._thread = start_thread(self._run, f"tranship-{name}")
@@ -57,21 +53,20 @@ class Subscription(Closing):
 
     def _next(self) -> bool:
         """Waits a little for one version; returns False when none will come any more."""
-        core = self._staging._core
         try:
-            if self._box is None:
-                self._box = self._staging._box(self._name, self._lower, self._upper, LOOK_S)
-            lower, upper = list(self._box.lower), list(self._box.upper)
-            version = core.wait(self._name, "next", self._version, lower, upper, LOOK_S)
+            box = self._follower.wait(LOOK_S)
         except (Timeout, NotFound):
             return True
         except Closed:
             if self._staging.closed:
                 raise
             return False
-        out = self._box.empty()
+        self._follower.report()
+        if box is None:
+            return True
+        version, out = self._follower.version, box.empty()
         try:
-            core.get(self._name, "exact", version, lower, upper, out, READ_S)
+            self._staging.get(self._name, version, box.lower, box.upper, out, timeout=READ_S)
         except NotFound:  # it was discarded meanwhile
             return True
         self._version = version
@@ -92,7 +87,9 @@ class Subscription(Closing):
         Raises:
             Timeout: The subscription has not ended; or a version that is there could not be read
                 for a minute, and the message says why.
-            PeerLost: A process that put to the variable has died, or a server has exited.
+            PeerLost: A process that put to the variable has died, and all whole versions have come;
+                or a server has exited.
+            NotFound: With ``gaps="error"``: a version will never be whole.
             Closed: The client was closed before.
             Exception: The callback's exception; it was not called again.
         """
@@ -113,7 +110,7 @@ class Subscription(Closing):
             self._thread.join()
 
     def _last(self) -> str:
-        return "none" if self._version == FIRST else str(self._version)
+        return "none" if self._version is None else str(self._version)
 
     def __repr__(self) -> str:
         state = "ended" if self.ended else "running"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn, SupportsIndex, cast
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from ..arguments import check_seconds
 from ..closing import refuse_pickling
-from ..errors import Closed, InvalidArgument, OutOfRange, Timeout
+from ..errors import Closed, InvalidArgument, OutOfRange, PeerLost, Timeout
 from .arguments import box_of_index, variable_name, which_version, whole_version
-from .reader import FIRST, Corner, Reader, VariableBox, Version
+from .following import Gaps, VersionFollower
+from .reader import GET_S, Corner, Reader, VariableBox, Version
 from .waiting import QUIET_S, on_terminal, say_waiting
 
 __all__ = ["Variable"]
@@ -33,6 +34,66 @@ class Variable:
 
     def _bounds(self) -> VariableBox:
         return self.staging._box(self.name, None, None, None)
+
+    def _bounds_for(
+        self, version: Version, cuts: Sequence[Any], box: VariableBox
+    ) -> tuple[Version, VariableBox]:
+        """Returns the version, and the bounds that an index is read with.
+
+        They are the version's own, once it is whole, if the index leaves a bound open. A part of a
+        version that is not whole may be there: it is read with `box`, that of all that was put.
+        """
+        which, number = which_version(version)
+        if all(map(is_open, cuts)):
+            return self.staging._version_box(self.name, which, number, GET_S)
+        if len(cuts) == len(box.lower) and all(map(is_bounded, cuts)):
+            return version, box
+        try:
+            return self.staging._version_box(self.name, which, number, 0.0)
+        except (Timeout, Closed, PeerLost):
+            return version, box
+
+    def bounds(
+        self, version: Version, *, timeout: float = 30.0
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Returns the first indices of what was put to a version, and one past the last ones.
+
+        Waits until something was put to it; more may still come. What was put need not fill the
+        box around it: see `boxes`. A version to which only arrays without elements were put has a
+        box without elements.
+
+        Args:
+            version: A version, or "latest": the highest one that is whole.
+            timeout: Seconds.
+
+        Raises:
+            Timeout: Nothing was put to the version for `timeout` seconds.
+            NotFound: It was discarded.
+            Closed: Nothing was put to it, and all processes that put to the variable have ended.
+            PeerLost: One of them has died, or a server has exited.
+            InvalidArgument: An argument has a wrong type.
+        """
+        number, seconds = self._number(version, timeout)
+        lower, upper, _ = self.staging._core.version_extent(self.name, number, seconds)
+        return tuple(lower), tuple(upper)
+
+    def boxes(
+        self, version: Version, *, timeout: float = 30.0
+    ) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Returns the boxes that were put to a version, by their first indices, as `bounds` does.
+
+        Boxes may overlap; those that a later put hides whole are left out, as are empty ones.
+        """
+        number, seconds = self._number(version, timeout)
+        boxes = self.staging._core.version_boxes(self.name, number, seconds)
+        return [(tuple(lower), tuple(upper)) for lower, upper in boxes]
+
+    def _number(self, version: Version, timeout: float) -> tuple[int, float]:
+        which, number = which_version(version)
+        seconds = check_seconds("timeout", timeout)
+        if which != "exact":
+            number, _ = self.staging._version_box(self.name, which, number, seconds)
+        return number, seconds
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,7 +116,7 @@ class Variable:
 
         Indices are as NumPy has them: negative ones count from the end, unless the variable's own
         indices are negative. So do versions: -1 is the latest one, unless versions are negative.
-        The bounds are those of the domain, or of all that was put.
+        The bounds are the version's own once it is whole, else those of all that was put.
 
         Returns:
             An array, or an element if each dimension has a single index.
@@ -70,8 +131,8 @@ class Variable:
         given, *cuts = index if isinstance(index, tuple) and index else (index,)
         which_version(given)
         box = self._bounds()
+        version, box = self._bounds_for(self._version(given), cuts, box)
         lower, upper, single = box_of_index(self.name, cuts, box.lower, box.upper)
-        version = self._version(given)
         wanted = VariableBox(lower, upper, box.dtype)
         if any(a == b for a, b in zip(lower, upper, strict=True)):
             found = wanted.empty()
@@ -148,46 +209,70 @@ class Variable:
         lower: Corner | None = None,
         upper: Corner | None = None,
         timeout: float = 3600.0,
+        gaps: Gaps = "skip",
     ) -> Iterator[int]:
-        """Follows the variable: yields each version, in rising order, once its box is complete.
+        """Follows the variable: yields each version, in rising order, once it is whole.
 
-        Ends when all processes that put to the variable have closed.
+        With a box, or a domain, a version is whole when what was put covers it. Otherwise it has
+        its own bounds, and is whole when what was put covers the box around it, and each process
+        that puts to the variable has finished it: it has put as many boxes as to the versions
+        before, or has put to a higher version, or has said that it has `Staging.nothing` there.
+        A version that covers all that was ever put to the variable need not wait for others.
+
+        A version that will never be whole is passed by; whole ones never are. That is known when
+        all processes that put to the variable have ended, or one of them has that had not put to
+        the version, and the others have finished it. Ends when all processes have closed.
 
         Args:
             after: Version above which to begin; None: the lowest that is held comes first.
-            lower: First indices of the box; None: of all that was put when the first version came.
+            lower: First indices of the box; None for both corners: each version's own bounds, or
+                the domain; None for one: that of all that was put when the first version came.
             upper: One past its last indices; None: the same.
             timeout: Seconds to wait for each version.
+            gaps: What happens when a version will never be whole: "skip" warns with a
+                `SkippedVersionWarning` that names it, "error" raises.
 
         Raises:
-            PeerLost: A process that put to the variable has died, or a server has exited.
+            NotFound: With ``gaps="error"``: a version will never be whole.
+            PeerLost: A process that put to the variable has died, and all whole versions have come;
+                or a server has exited.
             Timeout: No version came for `timeout` seconds.
             Closed: This client was closed.
             InvalidArgument: An argument has a wrong type; raised by the call itself.
         """
-        begin = FIRST if after is None else whole_version(after)
-        return self._follow(begin, lower, upper, check_seconds("timeout", timeout))
+        seconds = check_seconds("timeout", timeout)
+        follower = VersionFollower(self.staging, self.name, after, lower, upper, gaps)
+        return self._follow(follower, seconds)
 
-    def _follow(
-        self, version: int, lower: Corner | None, upper: Corner | None, timeout: float
-    ) -> Iterator[int]:
-        box = self.staging._box(self.name, lower, upper, timeout)
+    def _follow(self, follower: VersionFollower, timeout: float) -> Iterator[int]:
         while True:
             try:
-                version = self._next(version, box, timeout)
+                found = self._next(follower, timeout)
             except Closed:
                 if self.staging.closed:
                     raise
                 return
-            yield version
+            follower.report()
+            if found is not None:
+                yield follower.version
 
-    def _next(self, version: int, box: VariableBox, timeout: float) -> int:
-        """Waits for the version of a box after another one; says so on a terminal."""
-        begin = version, list(box.lower), list(box.upper)
+    def _next(self, follower: VersionFollower, timeout: float) -> VariableBox | None:
+        """Waits for the next version; says so on a terminal."""
         if on_terminal() and timeout > QUIET_S:
             try:
-                return self.staging._core.wait(self.name, "next", *begin, QUIET_S)
+                return follower.wait(QUIET_S)
             except Timeout:
                 say_waiting(f'the next version of "{self.name}"', timeout)
                 timeout -= QUIET_S
-        return self.staging._core.wait(self.name, "next", *begin, timeout)
+        return follower.wait(timeout)
+
+
+def is_open(cut: Any) -> bool:
+    """Returns whether a part of an index takes all that there is."""
+    return cut is Ellipsis or (isinstance(cut, slice) and cut == slice(None))
+
+
+def is_bounded(cut: Any) -> bool:
+    """Returns whether a part of an index means the same whatever the bounds are."""
+    ends = (cut.start, cut.stop) if isinstance(cut, slice) else (cut,)
+    return all(isinstance(end, int | np.integer) and end >= 0 for end in ends)

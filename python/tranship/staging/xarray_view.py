@@ -15,7 +15,7 @@ import xarray as xr
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
-from ..errors import Error, InvalidArgument, NotFound
+from ..errors import Closed, Error, InvalidArgument, NotFound, PeerLost, Timeout
 from .arguments import corner_of, whole_version
 from .reader import GET_S, Corner, Reader, VariableBox
 
@@ -132,8 +132,10 @@ def open_array(
     """Returns a lazy array; see Staging.to_xarray."""
     if chunks is not None and importlib.util.find_spec("dask") is None:
         raise Error("to_xarray needs Dask for chunks", "pip install dask, or leave chunks out")
-    bounds = staging._box(name, None, None, timeout)
     seconds = GET_S if timeout is None else timeout
+    whole = lower is None and upper is None
+    bounds = staging._box(name, None, None, timeout)
+    bounds, version = bounds_of(staging, name, version, bounds, seconds if whole else None)
     first = bounds.lower if lower is None else tuple(corner_of("lower", lower))
     last = bounds.upper if upper is None else tuple(corner_of("upper", upper))
     sides = [b - a for a, b in zip(first, last, strict=False)]
@@ -165,6 +167,30 @@ def open_array(
     if isinstance(chunks, tuple):
         chunks = dict(zip(found.dims, chunks, strict=True))
     return found if chunks is None else found.chunk(chunks)
+
+
+def bounds_of(
+    staging: Reader, name: str, version: Versions, bounds: VariableBox, seconds: float | None
+) -> tuple[VariableBox, Versions]:
+    """Returns the bounds of the version if it is whole, or of all that was put; and the version.
+
+    Args:
+        staging: Client that is used.
+        name: Variable name.
+        version: The version or versions that are asked for.
+        bounds: Bounds of all that was put.
+        seconds: How long to wait for "latest"; None: a box was given, and bounds are not asked for.
+    """
+    single = isinstance(version, SupportsIndex) and not isinstance(version, str)
+    if seconds is not None and version == "latest":
+        number, bounds = staging._version_box(name, "latest", 0, seconds)
+        return bounds, number
+    if seconds is not None and single:
+        try:
+            bounds = staging._version_box(name, "exact", whole_version(version), 0.0)[1]
+        except (Timeout, Closed, PeerLost):
+            return bounds, version
+    return bounds, version
 
 
 def keep(array: StagedArray) -> Any:
