@@ -80,6 +80,10 @@ def test_a_version_that_a_writer_passed_by_is_named_and_skipped(
     assert follow(reader, "passed", lower=(0,), upper=(5,)) == ([0, 1, 2, 3], [], "ended")
     with pytest.raises(ts.Closed, match='version 1 of "passed"'):
         reader.get("passed", 1)
+    with pytest.raises(ts.Closed, match='version 1 of "passed"'):
+        reader["passed"][1]
+    assert len(reader["passed"][1, :7]) == 7  # a part is there
+    assert len(reader["passed"][2, 3:]) == 17
     assert reader["passed"].bounds(1) == ((0,), (10,))
     assert reader.get("passed", "latest")[0] == 3
     with pytest.raises(ts.InvalidArgument, match="gaps='no'"):

@@ -44,6 +44,7 @@ struct Record {
   int writers = 0;
   std::map<std::pair<std::int64_t, int>, Part> parts;  ///< by version and writer
   std::vector<std::int64_t> values;                    ///< versions of puts
+  std::set<int> closed;                                ///< writers that have ended well
   std::vector<Follower> followers;
   std::vector<std::string> wrong;
   std::int64_t found = 0;
@@ -90,6 +91,15 @@ std::optional<Box> covered(const Record& record, std::int64_t version, std::int6
   return all;
 }
 
+/// Returns whether a writer may still put to a version, or have died before it could.
+bool may_lack_more(const Record& record, std::int64_t version, int writer) {
+  if (record.closed.contains(writer)) return false;
+  return std::none_of(record.parts.begin(), record.parts.end(), [&](const auto& part) {
+    const auto& [number, whose] = part.first;
+    return whose == writer && number > version && part.second.acknowledged != never;
+  });
+}
+
 /// Returns whether a version was whole before a step, whatever else happens: all who ever put had
 /// taken part in it, and nothing is uncertain.
 bool was_whole(const Record& record, std::int64_t version, std::int64_t before) {
@@ -99,6 +109,7 @@ bool was_whole(const Record& record, std::int64_t version, std::int64_t before) 
     const auto part = record.parts.find({version, writer});
     if (part == record.parts.end() || part->second.unknown) return false;
     if (part->second.acknowledged >= before) return false;
+    if (may_lack_more(record, version, writer)) return false;
     any = any || part->second.box;
   }
   return any && covered(record, version, before).has_value();
@@ -174,6 +185,7 @@ void write(StagingWorld& world, int client, SimulatedServers& servers, Record& r
     if (random.chance(0.1)) continue;  // it passes the version by, and says nothing
     take_part(world, client, catalog, record, version);
   }
+  if (world.step(client)) record.closed.insert(client);
   world.close(client);
 }
 

@@ -156,9 +156,11 @@ void Registry::end(const ClientId& client, const std::string& variable, bool cle
   if (writer != writers.connected.end()) {
     const std::int64_t last = cleanly ? writers.highest : INT64_MAX;
     const Writer& gone = writer->second;
-    for (const auto& [first, end] : gone.took_part.gaps(gone.first, last)) {
-      writers.missed.insert(first, end);
-    }
+    auto gaps = gone.took_part.gaps(gone.first, last);
+    // Nobody knows whether a client that died had finished the last version that it put to.
+    const bool open = !cleanly && !gaps.empty() && gaps.back().second == last;
+    if (open && gaps.back().first > gone.first) --gaps.back().first;
+    for (const auto& [first, end] : gaps) writers.missed.insert(first, end);
     writers.connected.erase(writer);
   }
   const bool unknown = known == variables_.end() && !definitions_.contains(variable);
