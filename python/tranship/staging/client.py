@@ -510,7 +510,7 @@ class Staging(Closing):
     def _get_whole(
         self, name: str, which: str, number: int, out: Any, seconds: float, waits: bool
     ) -> Any:
-        """Gets a version by its own bounds; returns `WAITS` if it would have to wait, and must not."""
+        """Gets a version by its own bounds; returns `WAITS` as `_get` does."""
         end = time.monotonic() + seconds
         for attempt in range(LOOKS):
             left = max(end - time.monotonic(), 0.0) if attempt else seconds
