@@ -2,7 +2,6 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
-#include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +19,7 @@
 #include "engine/engine.hpp"
 #include "engine/stream_order.hpp"
 #include "interpreter.hpp"
+#include "text_caster.hpp"
 
 namespace tranship::python {
 
@@ -27,6 +27,9 @@ struct ExchangeTable;
 
 /// Raises the Python exception of the error's code (tranship.errors).
 [[noreturn]] void raise(const Error& error);
+
+/// Returns a Python object as messages show it: its repr, shortened.
+std::string shown(nb::handle object);
 
 template <typename T>
 T unwrap(Result<T> result) {

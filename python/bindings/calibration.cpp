@@ -2,7 +2,6 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/string.h>
 
 #include "bindings.hpp"
 #include "calibration/calibrate.hpp"

@@ -27,6 +27,12 @@ struct BoundEvent {
   std::shared_ptr<Engine> engine;
 };
 
+/// Returns a plan for Python. plan: Null for a copy of nothing, whose plan has no hops.
+inline BoundPlan bound_plan(std::shared_ptr<const Plan> plan, std::shared_ptr<Engine> engine) {
+  if (!plan) plan = std::make_shared<const Plan>();
+  return {std::move(plan), std::move(engine)};
+}
+
 /// Largest copy, in bytes, that runs with the interpreter's lock held if it stays in this process's
 /// memory: up to this size a copy takes less time than releasing the lock and taking it again.
 constexpr std::int64_t small_bytes = 64 << 10;
@@ -42,8 +48,14 @@ using Region = std::vector<NamedRange>;
 /// Returns the ranges of a region from Python; none for None.
 Region region_of(nb::handle region);
 
-/// Restricts both arrays to the region.
-void apply_region(CopyPair& ends, const Region& region);
+/// The ends of a copy that a region is yet to be applied to.
+struct WholeEnds {
+  bool source = true;
+  bool target = true;
+};
+
+/// Restricts both arrays to the region, where they are whole.
+void apply_region(CopyPair& ends, const Region& region, WholeEnds whole = {});
 
 /// Gives each array without an owner one that keeps its memory alive after the call.
 void own(CopyPair& ends, nb::handle source, nb::handle target);

@@ -1,7 +1,6 @@
 // An engine's GPUs in Python: their list, memory on them, and streams of other libraries.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -242,8 +241,7 @@ StreamChoice stream_choice(nb::handle stream) {
     return {Follows::nothing, {}};
   }
   if (const auto named = stream_in(stream)) return {Follows::given, named};
-  raise({ErrorCode::invalid_argument,
-         std::string("stream=") + nb::repr(stream).c_str() + " is not a CUDA stream",
+  raise({ErrorCode::invalid_argument, "stream=" + shown(stream) + " is not a CUDA stream",
          "give the number of a cudaStream_t, an object that holds one as cuda_stream (PyTorch) or "
          "ptr (CuPy), or \"none\" to see to the order yourself"});
 }

@@ -2,7 +2,6 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <unistd.h>
@@ -75,12 +74,12 @@ void apply_region(Array& array, const Region& region, const View& names) {
 
 }  // namespace
 
-void apply_region(CopyPair& ends, const Region& region) {
+void apply_region(CopyPair& ends, const Region& region, WholeEnds whole) {
   if (region.empty()) return;
   // A plain array's dimensions, and thus the region, match the other array's by position.
   const View names = ends.source.named ? ends.source.view : ends.target.view;
-  apply_region(ends.source, region, names);
-  apply_region(ends.target, region, ends.target.named ? ends.target.view : names);
+  if (whole.source) apply_region(ends.source, region, names);
+  if (whole.target) apply_region(ends.target, region, ends.target.named ? ends.target.view : names);
 }
 
 CopyOptions copy_options(int priority, const std::string& planner, std::int64_t buffer_bytes) {
@@ -129,7 +128,7 @@ Before::Before(const Engine& engine, nb::handle after, nb::handle stream)
     }
   } catch (const std::exception&) {
     raise(Error{ErrorCode::invalid_argument,
-                std::string("after=") + nb::repr(after).c_str() + " is not an event or a stream",
+                "after=" + shown(after) + " is not an event or a stream",
                 "give an event that copy() returned, a stream object of a GPU library, or "
                 "several of them"});
   }
@@ -142,8 +141,7 @@ std::vector<Event> events_of(nb::handle after) {
   try {
     for (nb::handle one : after) events.push_back(nb::cast<const BoundEvent&>(one).event);
   } catch (const std::exception&) {
-    raise(Error{ErrorCode::invalid_argument,
-                std::string("after=") + nb::repr(after).c_str() + " is not an event",
+    raise(Error{ErrorCode::invalid_argument, "after=" + shown(after) + " is not an event",
                 "give an event that Engine.copy() returned, or several of them"});
   }
   return events;
@@ -283,8 +281,7 @@ std::optional<double> seconds_of(nb::handle timeout) {
   if (timeout.is_none()) return {};
   double seconds = 0;
   if (nb::try_cast(timeout, seconds) && !std::isnan(seconds)) return seconds;
-  raise({ErrorCode::invalid_argument,
-         std::string("timeout=") + nb::repr(timeout).c_str() + " is not a number of seconds",
+  raise({ErrorCode::invalid_argument, "timeout=" + shown(timeout) + " is not a number of seconds",
          "give seconds, such as 0.5, or None to wait without a limit"});
 }
 
@@ -296,7 +293,7 @@ void wait(const BoundEvent& self, nb::handle given) {
   if (event.ended_well()) return;
   const auto deadline =
       std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                             Seconds(std::min(timeout.value_or(1e9), 1e9)));
+                                             Seconds(std::clamp(timeout.value_or(1e9), 0.0, 1e9)));
   while (true) {
     const auto left = deadline - std::chrono::steady_clock::now();
     const auto slice = std::clamp<std::chrono::nanoseconds>(left, std::chrono::nanoseconds{0},
@@ -347,7 +344,7 @@ std::string event_text(const BoundEvent& self) {
 }
 
 std::string plan_text(const BoundPlan& self) {
-  if (!self.plan) return "<Plan of nothing>";
+  if (self.plan->hops.empty()) return "<Plan of nothing>";
   return "<Plan " + self.plan->path(self.profile()) + ": " + std::to_string(self.plan->bytes) +
          " bytes, planner " + to_string(self.plan->planner) + ">";
 }
@@ -403,9 +400,23 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("planner", [](const BoundPlan& self) { return to_string(self.plan->planner); });
 }
 
+bool cancelled(const BoundEvent& self) {
+  if (self.event.ended_well()) return false;
+  const Released released;
+  if (!self.event.done()) return false;
+  const Status status = self.event.wait(std::chrono::nanoseconds{0});
+  return !status && status.error().code == ErrorCode::cancelled;
+}
+
+/// Returns what concurrent.futures.wait() and as_completed() read of a future.
+nb::object of_future(nb::handle event, const char* name) {
+  return in_events("ending_of")(event).attr(name);
+}
+
 void bind_event(nb::module_& module) {
-  nb::class_<BoundEvent>(module, "Event",
-                         "A copy that was started: wait for its end, await it, or cancel it.")
+  nb::class_<BoundEvent>(module, "Event", nb::is_weak_referenceable(),
+                         "A copy that was started: wait for its end, await it, or cancel it. "
+                         "concurrent.futures takes it as a future.")
       .def("done", &done, "Whether the copy has ended, well or not.")
       .def("wait", &wait, nb::arg("timeout").none() = nb::none(),
            nb::sig("def wait(self, timeout: float | None = None) -> None"),
@@ -437,11 +448,33 @@ void bind_event(nb::module_& module) {
           "cancel",
           [](const BoundEvent& self) {
             const Released released;
-            self.event.cancel();
+            return self.event.cancel();
           },
-          "Asks the copy to end as cancelled; what was written stays written.")
+          "Asks the copy to end as cancelled; what was written stays written. Returns whether it "
+          "ends so: False for a copy that has ended already, or that a GPU has begun.")
+      .def(
+          "cancelled", [](const BoundEvent& self) { return cancelled(self); },
+          "Whether the copy has ended as cancelled.")
+      .def(
+          "running", [](const BoundEvent& self) { return !done(self); },
+          "Whether the copy has not ended.")
+      .def("result", &wait, nb::arg("timeout").none() = nb::none(),
+           nb::sig("def result(self, timeout: float | None = None) -> None"),
+           "Does what `wait` does, as concurrent.futures has it.")
+      .def(
+          "exception",
+          [](nb::handle self, nb::handle timeout) {
+            return in_events("exception_of")(self, timeout);
+          },
+          nb::arg("timeout").none() = nb::none(),
+          nb::sig("def exception(self, timeout: float | None = None) -> Exception | None"),
+          "Waits for the end, at most `timeout` seconds, and returns what the copy failed with; "
+          "None if it ended well. Raises `Timeout` if it has not ended by then.")
+      .def_prop_ro("_condition", [](nb::handle self) { return of_future(self, "_condition"); })
+      .def_prop_ro("_state", [](nb::handle self) { return of_future(self, "_state"); })
+      .def_prop_ro("_waiters", [](nb::handle self) { return of_future(self, "_waiters"); })
       .def_prop_ro(
-          "plan", [](const BoundEvent& self) { return BoundPlan{self.event.plan(), self.engine}; },
+          "plan", [](const BoundEvent& self) { return bound_plan(self.event.plan(), self.engine); },
           "The plan that the copy follows.");
 }
 

@@ -2,12 +2,28 @@
 
 namespace tranship::python {
 
+namespace {
+
+/// A message, in which bytes that are no UTF-8 are written as \\xff: it can be printed.
+nb::object message_of(const std::string& text) {
+  return nb::steal(
+      PyUnicode_DecodeUTF8(text.c_str(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+}
+
+}  // namespace
+
 void raise(const Error& error) {
   nb::gil_scoped_acquire held;
   nb::object make = nb::module_::import_("tranship.errors").attr("make");
-  nb::object exception = make(to_string(error.code), error.message, error.hint);
+  nb::object exception =
+      make(to_string(error.code), message_of(error.message), message_of(error.hint));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
+}
+
+std::string shown(nb::handle object) {
+  const nb::object show = nb::module_::import_("tranship.arguments").attr("shown");
+  return nb::cast<std::string>(show(object));
 }
 
 void check_interpreter() {

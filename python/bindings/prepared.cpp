@@ -1,7 +1,6 @@
 // Prepared copies in Python.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 
 #include <algorithm>
 
@@ -20,6 +19,13 @@ struct BoundPrepared {
   /// Streams that starts without a stream of their own are ordered with.
   std::vector<StreamSource> sources{};
   bool small = false;  ///< small_bytes at most
+  bool typed = false;  ///< between types, which count bytes from the arrays' begins
+
+  /// Returns another array as the preparation has described its own.
+  nb::object block(nb::handle array) const {
+    if (!typed) return nb::borrow(array);
+    return nb::module_::import_("tranship.typed_ends").attr("block")(array);
+  }
 };
 
 /// Notes where the streams that the arrays name are asked for at each start, and waits for the
@@ -110,8 +116,10 @@ BoundPrepared prepare_types(const std::shared_ptr<Engine>& engine, const TypedPa
   for (const TypedPair& pair : typed) pairs.push_back(pair.ends);
   CopyOptions options;
   options.priority = priority;
-  return prepared(engine, pairs, objects, {},
-                  [&] { return engine->prepare_types(typed, options); });
+  auto made =
+      prepared(engine, pairs, objects, {}, [&] { return engine->prepare_types(typed, options); });
+  made.typed = true;
+  return made;
 }
 
 BoundEvent start_between(const BoundPrepared& self, nb::handle source, nb::handle target,
@@ -119,14 +127,14 @@ BoundEvent start_between(const BoundPrepared& self, nb::handle source, nb::handl
   const CopyPair* own_ends = self.copy.ends();
   CopyPair given = own_ends != nullptr ? *own_ends : CopyPair{};
   if (!source.is_none()) {
-    given.source = array_of(source, false, Hold::object, before.follows());
+    given.source = array_of(self.block(source), false, Hold::object, before.follows());
     before.add(given.source);
   }
   if (!target.is_none()) {
-    given.target = array_of(target, true, Hold::object, before.follows());
+    given.target = array_of(self.block(target), true, Hold::object, before.follows());
     before.add(given.target);
   }
-  apply_region(given, self.region);
+  apply_region(given, self.region, {!source.is_none(), !target.is_none()});
   return start_in_order(self.engine, before, options,
                         [&] { return self.engine->start(self.copy, given, options); });
 }
@@ -209,7 +217,7 @@ void bind_prepared(nb::module_& module) {
           "Bytes that one start moves.")
       .def_prop_ro(
           "plan",
-          [](const BoundPrepared& self) { return BoundPlan{self.copy.plan(), self.engine}; },
+          [](const BoundPrepared& self) { return bound_plan(self.copy.plan(), self.engine); },
           "The plan of the copy; of a list, that of its first copy, unless one launch carries "
           "all.");
   module.def("prepare", &prepare, nb::arg("engine"), nb::arg("source").none(),

@@ -1,6 +1,5 @@
 // Types of elements at places, and copies between them, in Python.
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <span>
@@ -103,6 +102,12 @@ std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held, Follow
 
 namespace {
 
+const Datatype& other_type(nb::handle other) {
+  if (nb::isinstance<Datatype>(other)) return nb::cast<const Datatype&>(other);
+  raise({ErrorCode::invalid_argument, "other=" + shown(other) + " is not a type",
+         "give one of tranship.types"});
+}
+
 void bind_datatype(nb::module_& module) {
   nb::class_<Datatype>(module, "Datatype",
                        "Elements and the bytes at which they lie (MPI-4.1, chapter 5). Make one by "
@@ -120,16 +125,19 @@ void bind_datatype(nb::module_& module) {
            "bytes in the same order have the same.")
       .def(
           "same_bytes",
-          [](const Datatype& self, const Datatype& other) { return self.form() == other.form(); },
-          nb::arg("other"),
+          [](const Datatype& self, nb::handle other) {
+            return self.form() == other_type(other).form();
+          },
+          nb::arg("other").none(), nb::sig("def same_bytes(self, other: Datatype) -> bool"),
           "Returns whether both list the same bytes in the same order; of types of over 4,096 runs "
           "also False if they were built in different ways.")
       .def(
           "same_elements",
-          [](const Datatype& self, const Datatype& other) {
-            return self.signature() == other.signature();
+          [](const Datatype& self, nb::handle other) {
+            return self.signature() == other_type(other).signature();
           },
-          nb::arg("other"), "Returns whether both have the same sequence of elements.")
+          nb::arg("other").none(), nb::sig("def same_elements(self, other: Datatype) -> bool"),
+          "Returns whether both have the same sequence of elements.")
       .def("__repr__", [](const Datatype& self) { return "<Datatype " + self.text() + ">"; });
 }
 

@@ -16,28 +16,29 @@ import numpy.typing as npt
 from . import _core, profiles
 from ._core import Event, Pinned, Plan, PreparedCopy
 from .arguments import (
-    check_options,
-    check_pairs,
     check_path,
     check_seconds,
     check_text,
     check_untyped,
     check_whole,
     element_type,
+    guard_methods,
+    guards_itself,
+    refuse_call,
     shape_of,
 )
 from .arrays import DeviceArray
 from .arrays.allocation import new_array
 from .arrays.dtypes import dtype_fields
 from .closing import Closing, close_at_exit, refuse_pickling
-from .errors import Timeout
+from .errors import InvalidArgument, Timeout
 from .halo import Halo, Neighbours, plan_halo
 from .peer import Peer
 from .settings import PlannerName, Settings, setting_overrides
 from .topology import describe as describe_topology
 from .topology import hardware_lines
 from .type_constructors import Base, TypePair
-from .typed_ends import packed_places, short_type, typed_arrays, typed_pairs
+from .typed_ends import listed, packed_places, refuse_pairs, short_type, typed_arrays, typed_pairs
 
 __all__ = ["Engine"]
 
@@ -45,6 +46,7 @@ Region = Mapping[str, tuple[SupportsIndex, SupportsIndex]]
 Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
+@guard_methods
 class Engine(Closing):
     """Copies arrays between the memories of this process, files and other processes.
 
@@ -89,6 +91,7 @@ class Engine(Closing):
         self._accepts = accept
         close_at_exit(self)
 
+    @guards_itself
     def copy(
         self,
         source: Any,
@@ -158,10 +161,10 @@ class Engine(Closing):
             return self._core.copy(
                 source, target, region, priority, after, planner, buffer_bytes, stream
             )
-        except TypeError:
-            check_options(priority, planner, buffer_bytes)
-            raise
+        except Exception as error:
+            refuse_call("copy()", error, priority, planner, buffer_bytes)
 
+    @guards_itself
     def copy_all(
         self,
         pairs: Iterable[tuple[Any, Any]],
@@ -196,15 +199,17 @@ class Engine(Closing):
             Closed: The engine is closed.
         """
         try:
+            pairs = listed(pairs)
             if types is not None:
+                types = listed(types)
                 typed = typed_pairs(pairs, types)
                 return _core.copy_types(self._core, typed, priority, after, stream)
             return self._core.copy_all(pairs, priority, after, stream)
-        except TypeError:
-            check_options(priority)
-            check_pairs(pairs)
-            raise
+        except Exception as error:
+            refuse_pairs("copy_all()", error, self._core, pairs, types)
+            refuse_call("copy_all()", error, priority)
 
+    @guards_itself
     def pack(
         self,
         source: Any,
@@ -237,20 +242,24 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        if short := short_type(source, type, count, stream):
-            out = np.empty(short.nbytes, np.uint8) if out is None else out
-            if short_type(out, type, count, stream) and _core.pack_now(
-                self._core, source, source.nbytes, short, out, out.nbytes, False
-            ):
-                return out
-        arrays, items = typed_arrays(source, type, count)
-        nbytes = sum(item.nbytes for item in items)
-        packed = np.empty(nbytes, np.uint8) if out is None else out
+        try:
+            if short := short_type(source, type, count, stream):
+                out = np.empty(short.nbytes, np.uint8) if out is None else out
+                if short_type(out, type, count, stream) and _core.pack_now(
+                    self._core, source, source.nbytes, short, out, out.nbytes, False
+                ):
+                    return out
+            arrays, items = typed_arrays(source, type, count)
+            nbytes = sum(item.nbytes for item in items)
+            packed = np.empty(nbytes, np.uint8) if out is None else out
+        except Exception as error:
+            refuse_call("pack()", error)
         pairs = [(array, packed) for array in arrays]
         types = [(item, place) for item, place in zip(items, packed_places(items), strict=True)]
         self.copy_all(pairs, stream=stream, types=types).wait()
         return packed
 
+    @guards_itself
     def unpack(
         self,
         packed: Any,
@@ -275,12 +284,15 @@ class Engine(Closing):
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
-        short = short_type(target, type, count, stream)
-        if short and short_type(packed, type, count, stream):
-            sizes = packed.nbytes, True
-            if _core.pack_now(self._core, target, target.nbytes, short, packed, *sizes):
-                return
-        arrays, items = typed_arrays(target, type, count)
+        try:
+            short = short_type(target, type, count, stream)
+            if short and short_type(packed, type, count, stream):
+                sizes = packed.nbytes, True
+                if _core.pack_now(self._core, target, target.nbytes, short, packed, *sizes):
+                    return
+            arrays, items = typed_arrays(target, type, count)
+        except Exception as error:
+            refuse_call("unpack()", error)
         pairs = [(packed, array) for array in arrays]
         types = [(place, item) for item, place in zip(items, packed_places(items), strict=True)]
         self.copy_all(pairs, stream=stream, types=types).wait()
@@ -324,6 +336,7 @@ class Engine(Closing):
         """
         return plan_halo(self, arrays, widths, neighbours, periodic, comm, memory)
 
+    @guards_itself
     def copy_pages(
         self,
         source: Any,
@@ -367,10 +380,10 @@ class Engine(Closing):
             return self._core.copy_pages(
                 source, target, source_pages, target_pages, priority, after, stream
             )
-        except TypeError:
-            check_options(priority)
-            raise
+        except Exception as error:
+            refuse_call("copy_pages()", error, priority)
 
+    @guards_itself
     def copy_pieces(
         self,
         source: Any,
@@ -414,9 +427,8 @@ class Engine(Closing):
             return self._core.copy_pieces(
                 source, target, source_offsets, target_offsets, lengths, priority, after, stream
             )
-        except TypeError:
-            check_options(priority)
-            raise
+        except Exception as error:
+            refuse_call("copy_pieces()", error, priority)
 
     def prepare(
         self,
@@ -463,9 +475,8 @@ class Engine(Closing):
             return _core.prepare(
                 self._core, source, target, region, priority, planner, buffer_bytes
             )
-        except TypeError:
-            check_options(priority, planner, buffer_bytes)
-            raise
+        except Exception as error:
+            refuse_call("prepare()", error, priority, planner, buffer_bytes)
 
     def prepare_all(
         self,
@@ -489,13 +500,14 @@ class Engine(Closing):
             Closed: The engine is closed.
         """
         try:
+            pairs = listed(pairs)
             if types is not None:
+                types = listed(types)
                 return _core.prepare_types(self._core, typed_pairs(pairs, types), priority)
             return _core.prepare_all(self._core, pairs, priority)
-        except TypeError:
-            check_options(priority)
-            check_pairs(pairs)
-            raise
+        except Exception as error:
+            refuse_pairs("prepare_all()", error, self._core, pairs, types)
+            refuse_call("prepare_all()", error, priority)
 
     def prepare_pages(
         self,
@@ -524,9 +536,8 @@ class Engine(Closing):
             return _core.prepare_pages(
                 self._core, source, target, source_pages, target_pages, priority
             )
-        except TypeError:
-            check_options(priority)
-            raise
+        except Exception as error:
+            refuse_call("prepare_pages()", error, priority)
 
     def prepare_pieces(
         self,
@@ -557,9 +568,8 @@ class Engine(Closing):
             return _core.prepare_pieces(
                 self._core, source, target, source_offsets, target_offsets, lengths, priority
             )
-        except TypeError:
-            check_options(priority)
-            raise
+        except Exception as error:
+            refuse_call("prepare_pieces()", error, priority)
 
     def plan(
         self,
@@ -590,9 +600,8 @@ class Engine(Closing):
         """
         try:
             return self._core.plan(source, target, region, priority, planner, buffer_bytes)
-        except TypeError:
-            check_options(priority, planner, buffer_bytes)
-            raise
+        except Exception as error:
+            refuse_call("plan()", error, priority, planner, buffer_bytes)
 
     def pin(self, array: npt.NDArray[Any]) -> Pinned:
         """Pins the memory of an array in place, so that GPUs reach it at the link's speed.
@@ -682,8 +691,14 @@ class Engine(Closing):
             array: As for `copy`.
 
         Raises:
-            InvalidArgument: The name is taken, or the array belongs to another process.
+            InvalidArgument: The name is taken, the array belongs to another process, or the engine
+                was opened without a contact.
         """
+        if not self._accepts and not self.closed:
+            raise InvalidArgument(
+                "this engine has no contact, so that no process can reach what it exports",
+                "open it with contact=FILE, or with contact=True",
+            )
         _core.export_array(self._core, check_text("name", name), array)
 
     def withdraw(self, name: str) -> None:

@@ -7,15 +7,16 @@ import contextlib
 import os
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Generator
 from typing import Any
 
 from ._core import Event
-from .arguments import shown
+from .arguments import check_seconds, shown
 from .errors import Error, InvalidArgument
 from .threads import start_thread
 
-__all__ = ["add_done_callback", "wait_for"]
+__all__ = ["add_done_callback", "ending_of", "exception_of", "wait_for"]
 
 Callback = Callable[[Event], object]
 
@@ -123,3 +124,60 @@ def wait_for(event: Event) -> Generator[Any, None, None]:
     add_done_callback(event, wake)
     yield from ended
     event.wait(0)
+
+
+def exception_of(event: Event, timeout: float | None) -> Exception | None:
+    """Waits for the end, and returns what the copy failed with; None if it ended well.
+
+    Raises:
+        InvalidArgument: The timeout is not a number of seconds.
+        Timeout: The copy has not ended by then.
+    """
+    seconds = None if timeout is None else check_seconds("timeout", timeout)
+    try:
+        event.wait(seconds)
+    except Error as error:
+        if not event.done():
+            raise
+        return error
+    return None
+
+
+class Ending:
+    """What `concurrent.futures` reads of a future, and tells when the future has ended."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._state = "PENDING"
+        self._waiters: list[Any] = []
+
+    def end(self, event: Event) -> None:
+        """Tells those who wait how an event has ended."""
+        with self._condition:
+            cancelled = event.cancelled()
+            self._state = "CANCELLED_AND_NOTIFIED" if cancelled else "FINISHED"
+            for waiter in self._waiters:
+                if cancelled:
+                    waiter.add_cancelled(event)
+                elif exception_of(event, 0) is not None:
+                    waiter.add_exception(event)
+                else:
+                    waiter.add_result(event)
+
+
+_endings: weakref.WeakKeyDictionary[Event, Ending] = weakref.WeakKeyDictionary()
+_adding = threading.Lock()
+
+
+def ending_of(event: Event) -> Ending:
+    """Returns the part of a future that an event has for `concurrent.futures`."""
+    with _adding:
+        ending = _endings.get(event)
+        if ending is not None:
+            return ending
+        ending = _endings[event] = Ending()
+    if event.done():
+        ending.end(event)
+    else:
+        add_done_callback(event, ending.end)
+    return ending

@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 
 import numpy as np
 
-from .arguments import check_seconds, check_whole
+from .arguments import check_seconds, check_switch, check_whole, guard_methods, shown
 from .errors import InvalidArgument, Timeout
 
 __all__ = ["Halo"]
@@ -19,10 +19,13 @@ Direction = tuple[int, ...]
 Slices = tuple[slice, ...]
 Neighbours = Mapping[Direction, Any]
 
+DIMENSIONS_MAX = 8
+"""Most dimensions of a copy."""
 POLL_SECONDS = 50e-6
 """Pause between two looks whether a message has come, if the wait has a limit."""
 
 
+@guard_methods
 class Halo:
     """A halo exchange that was planned once. Make one by `Engine.halo`.
 
@@ -215,7 +218,7 @@ class Field:
     def __init__(self, array: Any, widths: Sequence[int], what: str) -> None:
         self.array = array
         self.widths = tuple(widths)
-        shape = tuple(array.shape)
+        shape = shape_of_field(array, what)
         if len(shape) != len(self.widths):
             raise InvalidArgument(
                 f"{what} has {len(shape)} dimensions, and widths={self.widths} {len(self.widths)}",
@@ -257,6 +260,23 @@ class Field:
         return tuple(slices)
 
 
+def shape_of_field(array: Any, what: str) -> tuple[int, ...]:
+    """Returns an array's shape.
+
+    Raises:
+        InvalidArgument: It has none, or more dimensions than a copy.
+    """
+    shape = getattr(array, "shape", None)
+    if not isinstance(shape, tuple) or not all(isinstance(extent, int) for extent in shape):
+        raise InvalidArgument(f"{what} is {shown(array)}, which has no shape", "give an array")
+    if len(shape) > DIMENSIONS_MAX:
+        raise InvalidArgument(
+            f"{what} has {len(shape)} dimensions, and a copy at most {DIMENSIONS_MAX}",
+            "join dimensions without ghost cells",
+        )
+    return shape
+
+
 def all_directions(widths: Sequence[int]) -> Iterator[Direction]:
     """Yields the directions of all faces, edges and corners that have ghost cells."""
     steps = [(-1, 0, 1) if width > 0 else (0,) for width in widths]
@@ -290,10 +310,20 @@ def plan_halo(
     given = list(arrays) if isinstance(arrays, (list, tuple)) else [arrays]
     if not given:
         raise InvalidArgument("arrays=[] has no fields", "give at least one array")
-    rank = len(given[0].shape)
+    rank = len(shape_of_field(given[0], "field 0"))
     width = width_list(widths, rank)
+    if neighbours is not None and not isinstance(neighbours, Mapping):
+        raise InvalidArgument(
+            f"neighbours={shown(neighbours)} is not a mapping",
+            "give neighbours by direction, as in {(-1, 0): array}",
+        )
     fields = [Field(array, width, f"field {k}") for k, array in enumerate(given)]
     wraps = wrap_list(periodic, rank)
+    if comm is None and neighbours is None and not any(wraps):
+        raise InvalidArgument(
+            "the block has no neighbours, so that nothing would be exchanged",
+            "give neighbours=, comm= or periodic=",
+        )
     if comm is not None:
         ranks = ranks_of(comm, width) if neighbours is None else dict(neighbours)
         check_directions(ranks, width)
@@ -344,19 +374,21 @@ def direct_copies(
 
 def width_list(widths: Any, rank: int) -> list[int]:
     """Returns one width for each dimension."""
-    given = list(widths) if isinstance(widths, (list, tuple)) else [widths] * rank
+    several = np.iterable(widths) and not isinstance(widths, str | bytes)
+    given = list(widths) if several else [widths] * rank
     return [check_whole("widths", one, least=0) for one in given]
 
 
 def wrap_list(periodic: bool | Sequence[bool], rank: int) -> list[bool]:
     """Returns for each dimension whether it is periodic."""
-    wraps = list(periodic) if isinstance(periodic, (list, tuple)) else [bool(periodic)] * rank
+    several = np.iterable(periodic) and not isinstance(periodic, str | bytes)
+    wraps: list[Any] = list(periodic) if several else [periodic] * rank  # type: ignore[arg-type]
     if len(wraps) != rank:
         raise InvalidArgument(
-            f"periodic={periodic!r} has {len(wraps)} values for {rank} dimensions",
+            f"periodic={shown(periodic)} has {len(wraps)} values for {rank} dimensions",
             "give one for each dimension, or one for all",
         )
-    return [bool(one) for one in wraps]
+    return [check_switch("periodic", one) for one in wraps]
 
 
 def check_directions(neighbours: Mapping[Direction, Any], widths: Sequence[int]) -> None:
@@ -367,9 +399,9 @@ def check_directions(neighbours: Mapping[Direction, Any], widths: Sequence[int])
     """
     known = set(all_directions(widths))
     for direction in neighbours:
-        if direction not in known:
+        if not isinstance(direction, tuple) or direction not in known:
             raise InvalidArgument(
-                f"{direction!r} is no direction of a block with widths={tuple(widths)}",
+                f"{shown(direction)} is no direction of a block with widths={tuple(widths)}",
                 "give -1, 0 or 1 for each dimension, not all 0, and 0 where the width is 0",
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from . import _core
-from .arguments import check_text
+from .arguments import check_text, guard_methods
 from .arrays import RemoteArray
 from .closing import refuse_pickling
 from .errors import Closed, Error
@@ -14,6 +14,7 @@ from .errors import Closed, Error
 __all__ = ["Peer"]
 
 
+@guard_methods
 class Peer:
     """Another process, and the arrays that it exports: ``peer["density"]``.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _core
-from .arguments import check_path
+from .arguments import check_path, check_switch, check_whole
 from .errors import InvalidArgument, NotFound
 
 __all__ = ["cache_path", "calibrate", "load", "machine_names", "of_this_machine", "read_profile"]
@@ -52,8 +52,11 @@ def calibrate(
         progress: Called with the share done, from 0 to 1, and what is measured next.
         overrides: Variables of settings that replace those of the environment.
     """
-    disk = os.fspath(folder) if folder is not None else None
-    return _core.calibrate(disk, sample_bytes, processes, progress, dict(overrides or {}))
+    disk = check_path("folder", folder) if folder is not None else None
+    sample = check_whole("sample_bytes", sample_bytes, least=1)
+    return _core.calibrate(
+        disk, sample, check_switch("processes", processes), progress, dict(overrides or {})
+    )
 
 
 def save(profile: str, path: Path) -> bool:
@@ -133,7 +136,7 @@ def load(machine: str | os.PathLike[str]) -> str:
         NotFound: Neither; the hint lists the names.
         InvalidArgument: The file is not a profile.
     """
-    text = os.fspath(machine)
+    text = check_path("machine", machine)
     path = machines_folder() / f"{text}.json" if text in machine_names() else Path(text)
     if not path.is_file():
         names = ", ".join(machine_names()) or "none"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from . import _core
-from .arguments import shown
+from .arguments import check_path, check_text, check_whole, shown
 from .errors import InvalidArgument
 
 __all__ = ["PlannerName", "Settings", "setting_overrides"]
@@ -67,6 +67,10 @@ class Settings(TypedDict, total=False):
     cache_folder: str | os.PathLike[str]
 
 
+PATHS = ("ucx", "ucx_library", "link_usage", "gpu_direct_storage", "trace_folder", "cache_folder")
+"""Settings that name files and folders, in bytes of any kind."""
+
+
 def setting_overrides(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns settings as the variables of the environment that they override.
 
@@ -81,7 +85,7 @@ def setting_overrides(settings: Mapping[str, Any]) -> dict[str, str]:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             raise InvalidArgument(
-                f"there is no setting {name!r}",
+                f"there is no setting {shown(name)}",
                 (f"did you mean {near[0]}? " if near else "")
                 + f"the settings are {', '.join(sorted(known))}",
             )
@@ -94,8 +98,12 @@ def text_of(name: str, value: Any) -> str:
     """Returns a value as the environment would have it."""
     if isinstance(value, bool):
         return str(int(value))
-    if isinstance(value, str | int | os.PathLike) or hasattr(value, "__index__"):
-        return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if isinstance(value, os.PathLike) or (isinstance(value, str) and name in PATHS):
+        return check_path(name, value)
+    if isinstance(value, str):
+        return check_text(name, value)
+    if isinstance(value, int) or hasattr(value, "__index__"):
+        return str(check_whole(name, value))
     raise InvalidArgument(
         f"{name}={shown(value)} is not a value of a setting", hint_of(name, "give a number or text")
     )

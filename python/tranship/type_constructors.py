@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, SupportsIndex
 
@@ -10,7 +11,8 @@ import numpy.typing as npt
 
 from . import _core
 from ._core import Datatype
-from .arguments import check_whole, element_type, integers
+from .arguments import check_whole, element_type, integers, shown
+from .arrays.dtypes import parts_of
 from .errors import InvalidArgument
 
 __all__ = [
@@ -140,7 +142,9 @@ def struct(
     lengths = integers("block_lengths", block_lengths, WHOLE)
     places = integers("displacements", displacements, BYTES)
     if not isinstance(bases, (tuple, list)):
-        raise InvalidArgument(f"bases={bases!r} is not a list of types", "give one for each block")
+        raise InvalidArgument(
+            f"bases={shown(bases)} is not a list of types", "give one for each block"
+        )
     return _core.type_struct(lengths, places, [as_type(base) for base in bases])
 
 
@@ -191,11 +195,15 @@ def darray(
         order: "C": the last dimension of the array is contiguous; "F": the first.
     """
     kinds, arguments = [], []
+    if not isinstance(distributions, (tuple, list)):
+        raise InvalidArgument(
+            f"distributions={shown(distributions)} is not a list", "give one for each dimension"
+        )
     for given in distributions:
         pair = (given, 0) if isinstance(given, str) else given
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or pair[0] not in KINDS:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not is_kind(pair[0]):
             raise InvalidArgument(
-                f"distributions={distributions!r} names no distribution",
+                f"distributions={shown(distributions)} names no distribution",
                 'give "none", "block", "cyclic", or a pair such as ("cyclic", 4)',
             )
         kinds.append(KINDS.index(pair[0]))
@@ -209,6 +217,11 @@ def darray(
         order_of(order),
         as_type(base),
     )
+
+
+def is_kind(kind: Any) -> bool:
+    """Returns whether it is the name of a distribution."""
+    return isinstance(kind, str) and kind in KINDS
 
 
 def resized(base: Base, lower_bound: SupportsIndex, extent: SupportsIndex) -> Datatype:
@@ -237,11 +250,12 @@ def as_type(base: Base) -> Datatype:
     if isinstance(base, Datatype):
         return base
     dtype = element_type("base", base)
+    parts_of(dtype)  # refuses what is nested too deeply
     if dtype.hasobject:
-        raise InvalidArgument(f"base={base!r} has Python objects", "give numbers or raw bytes")
+        raise InvalidArgument(f"base={shown(base)} has Python objects", "give numbers or raw bytes")
     if dtype.subdtype is not None:
         inner, shape = dtype.subdtype
-        return contiguous(int(np.prod(shape)), inner)
+        return contiguous(math.prod(shape), inner)
     if dtype.fields is None:
         return _core.type_element(element_name(dtype))
     fields = [dtype.fields[name] for name in dtype.names or ()]
@@ -265,6 +279,6 @@ def order_of(order: Any) -> str:
     Raises:
         InvalidArgument: It is something else.
     """
-    if order not in ("C", "F"):
-        raise InvalidArgument(f"order={order!r} is no order of dimensions", 'give "C" or "F"')
+    if not isinstance(order, str) or order not in ("C", "F"):
+        raise InvalidArgument(f"order={shown(order)} is no order of dimensions", 'give "C" or "F"')
     return str(order)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, SupportsIndex
 
 import numpy as np
 
-from ._core import Datatype
-from .arguments import check_whole
-from .errors import InvalidArgument
+from ._core import Datatype, EngineCore, prepare_types
+from .arguments import check_pairs, check_whole, shown
+from .errors import Closed, Error, InvalidArgument, make
 from .type_constructors import Base, TypePair, as_type, contiguous, hindexed_block
 
-__all__ = ["packed_places", "short_type", "typed_arrays", "typed_pairs"]
+__all__ = [
+    "block",
+    "listed",
+    "packed_places",
+    "refuse_pairs",
+    "short_type",
+    "typed_arrays",
+    "typed_pairs",
+]
 
 
 def typed_pairs(
@@ -23,12 +31,13 @@ def typed_pairs(
     Raises:
         InvalidArgument: There are not as many of each, or something else than pairs.
     """
+    check_pairs(pairs)
     try:
         ends = [(source, target) for source, target in pairs]
         given = list(types)
         if any(not isinstance(one, (tuple, list)) or len(one) != 2 for one in given):
             raise TypeError("a text of two letters is no pair")
-    except (TypeError, ValueError):
+    except Exception:
         raise InvalidArgument(
             "a copy, or its types, is not a pair",
             "give pairs (source, target), and pairs (type of the source, type of the target)",
@@ -43,6 +52,37 @@ def typed_pairs(
             raise InvalidArgument("types=(None, None) names no type", "give a type for one end")
         made.append((block(source), block(target), optional_type(first), optional_type(second)))
     return made
+
+
+def listed(given: Any) -> Any:
+    """Returns an iterator's members as a list, which can be read again; anything else as it is."""
+    return list(given) if isinstance(given, Iterator) else given
+
+
+def refuse_pairs(call: str, error: Exception, core: EngineCore, pairs: Any, types: Any) -> None:
+    """Says which of several copies it is that all were refused for. Returns if none is.
+
+    Raises:
+        Error: The error of the first copy that is refused by itself too, with its number.
+    """
+    check_pairs(pairs)
+    alike = types is None or (isinstance(types, Sequence) and len(types) == len(pairs))
+    if isinstance(error, Closed) or not isinstance(pairs, Sequence) or len(pairs) < 2 or not alike:
+        return
+    for number, pair in enumerate(pairs):
+        try:
+            if types is None:
+                source, target = pair
+                core.plan(source, target, None, 0, "automatic", 0)
+            else:
+                prepare_types(core, typed_pairs([pair], [types[number]]), 0)
+        except Error as cause:
+            raise make(cause.code, f"pairs[{number}]: {cause.message}", cause.hint) from cause
+        except Exception:
+            raise InvalidArgument(
+                f"pairs[{number}]={shown(pair)} is not a pair of arrays",
+                f"give {call} (source, target), (source, target), …",
+            ) from None
 
 
 def block(array: Any) -> Any:
@@ -100,6 +140,7 @@ def short_type(array: Any, type: Any, count: Any, stream: Any) -> Datatype | Non
         array.__class__ is np.ndarray
         and type.__class__ is Datatype
         and type.nbytes <= SHORT_BYTES
+        and count.__class__ is int
         and count == 1
         and stream is None
         and not array.dtype.hasobject

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 from ._core import Datatype
+from .arguments import guard
 from .mpi_types import decode
 from .type_constructors import (
     as_type,
@@ -58,6 +59,7 @@ __all__ = [
 ]
 
 
+@guard
 def from_mpi(datatype: Any) -> Datatype:
     """Returns the type of an ``mpi4py.MPI.Datatype``; it need not be committed.
 

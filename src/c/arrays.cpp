@@ -168,8 +168,9 @@ Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout)
 }
 
 Status restrict_to(Array& array, const Ranges& ranges, const View& names) {
-  if (ranges.count > 0) {
-    if (Status given = check_given({{"region", ranges.first}}); !given) return given;
+  if (Status s = check_list({"the number of ranges", ranges.count}, {{"region", ranges.first}});
+      !s) {
+    return s;
   }
   for (std::int64_t j = 0; j < ranges.count; ++j) {
     const tranship_range& range = ranges.first[j];

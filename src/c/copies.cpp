@@ -23,9 +23,9 @@ struct CopyCall {
 };
 
 Result<std::vector<Event>> events_of(tranship_event* const* after, std::int64_t count) {
+  if (Status s = check_list({"after_count", count}, {{"after", after}}); !s) return s.error();
   std::vector<Event> events;
   for (std::int64_t k = 0; k < count; ++k) {
-    if (Status set = check_given({{"after", after}}); !set) return set.error();
     const tranship_event* event = after[k];
     if (Status set = check_given({{"after", event}}); !set) return set.error();
     if (Status here = check_here(*event); !here) return here.error();
@@ -43,6 +43,11 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
     options.planner = *planner;
   }
   options.buffer_bytes_max = given.buffer_bytes;
+  if (given.buffer_bytes < 0) {
+    return Error{ErrorCode::invalid_argument,
+                 "buffer_bytes=" + std::to_string(given.buffer_bytes) + " is negative",
+                 "give a number of bytes, or 0 for no limit of this copy's own"};
+  }
   if (given.has_stream != 0) options.stream = reinterpret_cast<std::uintptr_t>(given.stream);
   auto after = events_of(given.after, given.after_count);
   if (!after) return after.error();
@@ -102,6 +107,7 @@ Result<Event> start(Engine& engine, const Array& source, const Array& target,
 }
 
 Result<std::vector<CopyPair>> pairs_of(const tranship_pair* pairs, std::int64_t count) {
+  if (Status s = check_list({"pair_count", count}, {{"pairs", pairs}}); !s) return s.error();
   std::vector<CopyPair> ends;
   for (std::int64_t k = 0; k < count; ++k) {
     const tranship_pair& pair = pairs[k];
@@ -112,23 +118,15 @@ Result<std::vector<CopyPair>> pairs_of(const tranship_pair* pairs, std::int64_t 
 }
 
 Status check_pages(const tranship_pages& pages) {
-  if (pages.count < 0) {
-    return Error{ErrorCode::invalid_argument,
-                 "the number of pages is " + std::to_string(pages.count), "give 0 or more"};
-  }
-  if (pages.count == 0) return {};
-  return check_given({{"pages->source", pages.source}, {"pages->target", pages.target}});
+  return check_list({"pages->count", pages.count},
+                    {{"pages->source", pages.source}, {"pages->target", pages.target}});
 }
 
 Status check_pieces(const tranship_pieces& pieces) {
-  if (pieces.count < 0) {
-    return Error{ErrorCode::invalid_argument,
-                 "the number of pieces is " + std::to_string(pieces.count), "give 0 or more"};
-  }
-  if (pieces.count == 0) return {};
-  return check_given({{"pieces->source_offsets", pieces.source_offsets},
-                      {"pieces->target_offsets", pieces.target_offsets},
-                      {"pieces->lengths", pieces.lengths}});
+  return check_list({"pieces->count", pieces.count},
+                    {{"pieces->source_offsets", pieces.source_offsets},
+                     {"pieces->target_offsets", pieces.target_offsets},
+                     {"pieces->lengths", pieces.lengths}});
 }
 
 PieceLists lists_of(const tranship_pieces& pieces) {
@@ -184,6 +182,7 @@ Status check_ends(const tranship_instance* source, const tranship_instance* targ
 Result<CopyOptions> options_without_region(const tranship_copy_options* options) {
   const auto read = read_options(options);
   if (!read) return read.error();
+  if (Status s = check_list({"region_count", read->region_count}, {}); !s) return s.error();
   if (read->region_count == 0) return options_of(*read);
   return Error{ErrorCode::invalid_argument, "the options of this copy have a region",
                "pass instances of the parts, made by tranship_instance_part()"};
@@ -349,7 +348,7 @@ tranship_code tranship_event_test(const tranship_event* event, int* ended) {
 tranship_code tranship_event_cancel(const tranship_event* event) {
   return guarded([&]() -> Status {
     if (Status status = check_event(event, {}); !status) return status;
-    event->event.cancel();
+    (void)event->event.cancel();
     return {};
   });
 }
@@ -358,7 +357,7 @@ tranship_code tranship_event_plan(const tranship_event* event, tranship_plan** p
   return guarded([&]() -> Status {
     if (Status status = check_event(event, {{"plan", plan}}); !status) return status;
     *plan = nullptr;
-    if (!event->event.plan()) {
+    if (!event->event.plan() || event->event.plan()->hops.empty()) {
       return Error{ErrorCode::not_found, "the copy has no elements, and needed no plan"};
     }
     *plan = handle_of(*event->event.plan(), *event->engine);

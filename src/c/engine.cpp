@@ -25,9 +25,9 @@ std::string upper_case(std::string text) {
 /// @error invalid_argument for a setting that does not exist
 Result<std::map<std::string, std::string>> overrides_of(const tranship_engine_options& options) {
   std::map<std::string, std::string> overrides;
-  if (options.setting_count > 0) {
-    if (Status given = check_given({{"settings", options.settings}}); !given) return given.error();
-  }
+  const Status given =
+      check_list({"setting_count", options.setting_count}, {{"settings", options.settings}});
+  if (!given) return given.error();
   const auto known = describe(Config{}, [](const char*) { return nullptr; });
   for (std::int64_t k = 0; k < options.setting_count; ++k) {
     const tranship_setting& setting = options.settings[k];

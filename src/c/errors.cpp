@@ -8,6 +8,9 @@
 namespace tranship::c_api {
 namespace {
 
+/// Members of a list, at least a pointer each, that fill an address space of 47 bits.
+constexpr std::int64_t members_max = std::int64_t{1} << 44;
+
 /// Longest wait that a caller can ask for.
 constexpr double timeout_max_s = 1e6;
 
@@ -61,6 +64,16 @@ Status check_given(std::initializer_list<std::pair<const char*, const void*>> ar
   return {};
 }
 
+Status check_list(std::pair<const char*, std::int64_t> count,
+                  std::initializer_list<std::pair<const char*, const void*>> lists) {
+  const auto& [name, value] = count;
+  if (value >= 0 && value <= members_max) return value == 0 ? Status{} : check_given(lists);
+  return Error{ErrorCode::invalid_argument,
+               std::string(name) + "=" + std::to_string(value) +
+                   (value < 0 ? " is negative" : " is more than memory holds"),
+               "give the number of members, 0 or more"};
+}
+
 Result<std::size_t> read_size(std::size_t size, std::size_t known, const char* options) {
   if (size >= sizeof(std::size_t) && size <= known) return size;
   return Error{ErrorCode::invalid_argument,
@@ -86,7 +99,9 @@ using namespace tranship;
 
 const char* tranship_error_name(tranship_code code) {
   const int number = static_cast<int>(code);
-  return number == TRANSHIP_OK ? "ok" : to_string(static_cast<ErrorCode>(number - 1));
+  if (number == TRANSHIP_OK) return "ok";
+  const bool known = number > TRANSHIP_OK && number <= TRANSHIP_CLOSED;
+  return known ? to_string(static_cast<ErrorCode>(number - 1)) : "unknown";
 }
 
 const char* tranship_last_error() { return c_api::last_error().message.c_str(); }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <initializer_list>
@@ -22,6 +23,11 @@ tranship_code fail(const Error& error) noexcept;
 /// Checks that no argument is null. `arguments`: their names and values.
 /// @error invalid_argument naming the first argument that is null
 Status check_given(std::initializer_list<std::pair<const char*, const void*>> arguments);
+
+/// Checks the number of members of a list that the caller gave, which may be null if it has none.
+/// @error invalid_argument for a negative count, for more than memory holds, and for a null list
+Status check_list(std::pair<const char*, std::int64_t> count,
+                  std::initializer_list<std::pair<const char*, const void*>> lists);
 
 /// Returns the bytes of an options struct that its caller has set. `known`: the bytes that this
 /// library reads; `options`: argument name.

@@ -156,7 +156,7 @@ tranship_code tranship_instance_of_memory(tranship_engine* engine, void* data, i
     *instance = nullptr;
     auto mapping = mapping_of(*layout);
     if (!mapping) return mapping.error();
-    if (bytes < (*mapping)->end_bytes()) {
+    if (bytes < std::max<std::int64_t>((*mapping)->end_bytes(), 0)) {
       return Error{ErrorCode::invalid_argument,
                    "the memory has " + std::to_string(bytes) + " bytes, and the layout \"" +
                        (*mapping)->layout().to_string() + "\" needs " +

@@ -384,6 +384,11 @@ tranship_code tranship_define(tranship_staging* staging, const char* variable, c
     if (!open) return open.error();
     const auto field = field_of(type);
     if (!field) return field.error();
+    if (writers < 0) {
+      return Error{ErrorCode::invalid_argument,
+                   "writers=" + std::to_string(writers) + " is negative",
+                   "give the number of clients that will put, or 0 if it is unknown"};
+    }
     const auto whole = box_of(*domain);
     if (!whole) return whole.error();
     return (*open)->client->define(variable, *field, *whole, writers);

@@ -33,18 +33,6 @@ tranship_code made_by(tranship_type** type, Names others, const Make& make) {
   });
 }
 
-/// Checks the lists of a call, which may be null if they have no members.
-/// @error invalid_argument for a negative count, and for a null list
-Status check_lists(std::pair<const char*, std::int64_t> count, Names lists) {
-  const auto& [name, value] = count;
-  if (value < 0) {
-    return Error{ErrorCode::invalid_argument,
-                 std::string(name) + "=" + std::to_string(value) + " is negative",
-                 "give 0 or more"};
-  }
-  return value == 0 ? Status{} : check_given(lists);
-}
-
 std::span<const std::int64_t> list_of(const std::int64_t* values, std::int64_t count) {
   return {values, static_cast<std::size_t>(count)};
 }
@@ -93,7 +81,7 @@ Result<Datatype> type_of(const tranship_type* given, const tranship_type& other)
 
 Result<std::vector<TypedPair>> typed_pairs_of(const tranship_typed_pair* pairs,
                                               std::int64_t count) {
-  if (Status s = check_lists({"pair_count", count}, {{"pairs", pairs}}); !s) return s.error();
+  if (Status s = check_list({"pair_count", count}, {{"pairs", pairs}}); !s) return s.error();
   std::vector<TypedPair> made;
   for (std::int64_t k = 0; k < count; ++k) {
     const tranship_typed_pair& pair = pairs[k];
@@ -141,8 +129,8 @@ tranship_code tranship_type_indexed(int64_t count, const int64_t* block_lengths,
                                     const int64_t* displacements, const tranship_type* base,
                                     tranship_type** type) {
   return made_by(type, {{"base", base}}, [&]() -> Result<Datatype> {
-    Status lists = check_lists(
-        {"count", count}, {{"block_lengths", block_lengths}, {"displacements", displacements}});
+    Status lists = check_list({"count", count},
+                              {{"block_lengths", block_lengths}, {"displacements", displacements}});
     if (!lists) return lists.error();
     return Datatype::indexed(list_of(block_lengths, count), list_of(displacements, count),
                              base->type);
@@ -153,8 +141,8 @@ tranship_code tranship_type_hindexed(int64_t count, const int64_t* block_lengths
                                      const int64_t* displacements_bytes, const tranship_type* base,
                                      tranship_type** type) {
   return made_by(type, {{"base", base}}, [&]() -> Result<Datatype> {
-    Status lists = check_lists({"count", count}, {{"block_lengths", block_lengths},
-                                                  {"displacements_bytes", displacements_bytes}});
+    Status lists = check_list({"count", count}, {{"block_lengths", block_lengths},
+                                                 {"displacements_bytes", displacements_bytes}});
     if (!lists) return lists.error();
     return Datatype::hindexed(list_of(block_lengths, count), list_of(displacements_bytes, count),
                               base->type);
@@ -165,7 +153,7 @@ tranship_code tranship_type_indexed_block(int64_t count, int64_t block_length,
                                           const int64_t* displacements, const tranship_type* base,
                                           tranship_type** type) {
   return made_by(type, {{"base", base}}, [&]() -> Result<Datatype> {
-    Status lists = check_lists({"count", count}, {{"displacements", displacements}});
+    Status lists = check_list({"count", count}, {{"displacements", displacements}});
     if (!lists) return lists.error();
     return Datatype::indexed_block(block_length, list_of(displacements, count), base->type);
   });
@@ -175,7 +163,7 @@ tranship_code tranship_type_hindexed_block(int64_t count, int64_t block_length,
                                            const int64_t* displacements_bytes,
                                            const tranship_type* base, tranship_type** type) {
   return made_by(type, {{"base", base}}, [&]() -> Result<Datatype> {
-    Status lists = check_lists({"count", count}, {{"displacements_bytes", displacements_bytes}});
+    Status lists = check_list({"count", count}, {{"displacements_bytes", displacements_bytes}});
     if (!lists) return lists.error();
     return Datatype::hindexed_block(block_length, list_of(displacements_bytes, count), base->type);
   });
@@ -185,9 +173,9 @@ tranship_code tranship_type_struct(int64_t count, const int64_t* block_lengths,
                                    const int64_t* displacements_bytes,
                                    const tranship_type* const* bases, tranship_type** type) {
   return made_by(type, {}, [&]() -> Result<Datatype> {
-    Status lists = check_lists({"count", count}, {{"block_lengths", block_lengths},
-                                                  {"displacements_bytes", displacements_bytes},
-                                                  {"bases", bases}});
+    Status lists = check_list({"count", count}, {{"block_lengths", block_lengths},
+                                                 {"displacements_bytes", displacements_bytes},
+                                                 {"bases", bases}});
     if (!lists) return lists.error();
     const auto made = bases_of(bases, count);
     if (!made) return made.error();
@@ -200,8 +188,8 @@ tranship_code tranship_type_subarray(int dimension_count, const int64_t* sizes,
                                      const int64_t* subsizes, const int64_t* starts, int order,
                                      const tranship_type* base, tranship_type** type) {
   return made_by(type, {{"base", base}}, [&]() -> Result<Datatype> {
-    Status lists = check_lists({"dimension_count", dimension_count},
-                               {{"sizes", sizes}, {"subsizes", subsizes}, {"starts", starts}});
+    Status lists = check_list({"dimension_count", dimension_count},
+                              {{"sizes", sizes}, {"subsizes", subsizes}, {"starts", starts}});
     if (!lists) return lists.error();
     const auto fastest = order_of(order);
     if (!fastest) return fastest.error();
@@ -214,9 +202,8 @@ tranship_code tranship_type_darray(int64_t rank, int dimension_count, const int6
                                    const tranship_distribution* distributions, const int64_t* grid,
                                    int order, const tranship_type* base, tranship_type** type) {
   return made_by(type, {{"base", base}}, [&]() -> Result<Datatype> {
-    Status lists =
-        check_lists({"dimension_count", dimension_count},
-                    {{"sizes", sizes}, {"distributions", distributions}, {"grid", grid}});
+    Status lists = check_list({"dimension_count", dimension_count},
+                              {{"sizes", sizes}, {"distributions", distributions}, {"grid", grid}});
     if (!lists) return lists.error();
     const auto fastest = order_of(order);
     if (!fastest) return fastest.error();

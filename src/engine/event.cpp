@@ -69,10 +69,19 @@ Status Event::wait(std::optional<std::chrono::nanoseconds> timeout) const {
   return transfer_->completion->wait(left);
 }
 
-void Event::cancel() const {
-  for (const Event& part : parts_) part.cancel();
-  if (forked() || done() || flight_) return;  // what a GPU has begun it ends
-  if (const auto driver = driver_.lock()) driver->cancel(transfer_);
+bool Event::cancel() const {
+  if (!parts_.empty()) {
+    bool any = false;
+    for (const Event& part : parts_) any |= part.cancel();
+    return any;
+  }
+  if (forked() || flight_ || !transfer_) return false;  // what a GPU has begun it ends
+  if (done()) {
+    const Status& status = transfer_->completion->status();
+    return !status && status.error().code == ErrorCode::cancelled;
+  }
+  const auto driver = driver_.lock();
+  return driver && driver->cancel(transfer_);
 }
 
 std::shared_ptr<Completion> Event::completion() const {

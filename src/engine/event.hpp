@@ -36,8 +36,9 @@ class Event {
   /// @error timeout if the transfer has not ended by then; closed in a fork of the process that
   ///        started it; else how it ended
   Status wait(std::optional<std::chrono::nanoseconds> timeout) const;
-  /// Asks the transfer to end as cancelled. What had been written stays written.
-  void cancel() const;
+  /// Asks the transfer to end as cancelled. What had been written stays written. Returns whether it
+  /// ends so; of several, whether one does.
+  bool cancel() const;
   /// Several copies, which have ended when all have.
   explicit Event(std::vector<Event> parts) : plan_(parts[0].plan_), parts_(std::move(parts)) {}
   /// Whether this process was forked since the copy began. Its threads live in the parent, so that

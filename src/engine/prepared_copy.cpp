@@ -65,6 +65,30 @@ bool same_types(const Mapping& a, const Mapping& b) {
       [](const Placement& one, const Placement& other) { return one.field == other.field; });
 }
 
+/// Whether all points of two views of the same extents lie at the same offsets. The stride of a
+/// dimension of which only the first index is used may be any: NumPy leaves it undefined.
+bool same_places(const View& a, const View& b) {
+  if (a.mapping->key() == b.mapping->key()) return true;
+  const bool nothing = a.points() == 0;
+  const IndexSpace& space = a.mapping->space();
+  const bool same_space = std::equal(space.begin(), space.end(), b.mapping->space().begin(),
+                                     [](const Dimension& one, const Dimension& other) {
+                                       return one.name == other.name && one.extent == other.extent;
+                                     });
+  if (!same_space || !a.mapping->strided() || !b.mapping->strided()) return false;
+  const auto& fields = a.mapping->fields();
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const Placement& one = fields[f];
+    const Placement& other = b.mapping->fields()[f];
+    if (one.offset != other.offset) return false;
+    for (std::size_t k = 0; k < at(a.mapping->rank()); ++k) {
+      const bool used = !nothing && (a.extents[k] > 1 || a.lower[k] != 0 || b.lower[k] != 0);
+      if (used && one.dimension[k] != other.dimension[k]) return false;
+    }
+  }
+  return true;
+}
+
 /// Checks that an array may stand for the one that a copy was prepared for.
 /// @error invalid_argument, with what differs
 Status check_like(const Array& given, const Array& prepared, const char* side) {
@@ -86,7 +110,7 @@ Status check_like(const Array& given, const Array& prepared, const char* side) {
   if (a.mapping == b.mapping && a.lower == b.lower) return {};
   if (!same_types(*a.mapping, *b.mapping))
     return differs("type", types_of(given), types_of(prepared));
-  if (a.mapping->key() != b.mapping->key() || a.lower != b.lower || given.named != prepared.named) {
+  if (!same_places(a, b) || a.lower != b.lower || given.named != prepared.named) {
     return differs("layout", strides_of(given), strides_of(prepared));
   }
   return {};

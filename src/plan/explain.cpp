@@ -75,7 +75,7 @@ Result<PlannerKind> planner_kind_from(const std::string& text) {
 }
 
 std::string Plan::path(const Profile& profile, std::size_t lane) const {
-  if (hops.empty()) return "";
+  if (hops.empty() || (lane > 0 && lane >= lanes.size())) return "";
   const Lane whole{0, static_cast<int>(hops.size()), 0};
   const Lane& way = lanes.empty() ? whole : lanes[lane];
   std::string text = profile.memories[at(hops[at(way.first_hop)].source_memory)].name;
@@ -93,6 +93,7 @@ const std::string& Plan::bound_by(const Profile& profile) const {
 }
 
 std::string explain(const Plan& plan, const Profile& profile) {
+  if (plan.hops.empty()) return "  moves nothing\n";
   const Mapping& source = *plan.hops[0].source;
   std::string text;
   for (std::size_t lane = 0; lane < plan.lanes.size(); ++lane) {

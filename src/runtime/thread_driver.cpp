@@ -141,7 +141,7 @@ std::shared_ptr<Completion> ThreadDriver::completion_of(std::shared_ptr<const Po
   return completion;
 }
 
-void ThreadDriver::cancel(const std::shared_ptr<Transfer>& transfer) {
+bool ThreadDriver::cancel(const std::shared_ptr<Transfer>& transfer) {
   std::unique_lock lock(mutex_);
   Scheduler::Changes changes;
   scheduler_.cancel(transfer, {ErrorCode::cancelled, transfer->label + " was cancelled"}, changes);
@@ -149,7 +149,9 @@ void ThreadDriver::cancel(const std::shared_ptr<Transfer>& transfer) {
   for (const Descriptor& descriptor : transfer->descriptors) {
     changes.channels.push_back(descriptor.channel);  // requests in flight there may end early
   }
+  const Status failure = transfer->failure;
   apply(lock, changes);
+  return !failure && failure.error().code == ErrorCode::cancelled;
 }
 
 void ThreadDriver::stop(const Error& error) {

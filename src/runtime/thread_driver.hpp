@@ -55,7 +55,8 @@ class ThreadDriver {
   void help(const Transfer& transfer, std::chrono::steady_clock::time_point deadline);
 
   /// Ends the transfer as cancelled, once what is in flight has ended. Does nothing if it ended.
-  void cancel(const std::shared_ptr<Transfer>& transfer);
+  /// Returns whether it ends so.
+  bool cancel(const std::shared_ptr<Transfer>& transfer);
 
   /// Asks every transfer to end with `error`; from now on submit() ends what it is given with
   /// `closed`. A second call does nothing.

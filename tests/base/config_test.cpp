@@ -1,5 +1,6 @@
 #include "base/config.hpp"
 
+#include <cctype>
 #include <map>
 #include <string>
 
@@ -66,4 +67,24 @@ TEST(sizes_are_read_with_units) {
   EXPECT_EQ(parse_bytes("1.5 GiB").value(), std::int64_t{3} << 29);
   EXPECT_EQ(parse_bytes("2GB").value(), 2000000000);
   for (const char* bad : {"", "MiB", "12 parsecs", "-1", "nan"}) EXPECT(!parse_bytes(bad).ok());
+}
+
+TEST(numbers_out_of_reason_are_refused) {
+  const std::map<std::string, std::string> nothing;
+  const auto defaults = describe(Config{}, environment(nothing));
+  for (const ConfigEntry& entry : defaults) {
+    std::string variable = "TRANSHIP_";
+    for (const char letter : entry.name)
+      variable += static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    const std::map<std::string, std::string> same{{variable, entry.value}};
+    EXPECT(entry.value == "(set)" || config_from_environment(environment(same)).ok());
+    const bool number = parse_bytes(entry.value).ok() || entry.value == "-1";
+    if (!number) continue;
+    for (const char* bad : {"9000000000000000000", "-2", "1e30", "-9223372036854775808"}) {
+      const std::map<std::string, std::string> variables{{variable, bad}};
+      const auto config = config_from_environment(environment(variables));
+      REQUIRE(!config.ok());
+      EXPECT(config.error().text().find(variable) != std::string::npos);
+    }
+  }
 }

@@ -212,7 +212,7 @@ def test_unknown_planners_settings_and_profiles(engine: ts.Engine, profile: str)
         ts.Engine(profile=profile, thread=3)
     with pytest.raises(ts.InvalidArgument, match=r"buffer_bytes='much' is not a size.*64MiB"):
         ts.Engine(profile=profile, buffer_bytes="much")
-    with pytest.raises(ts.InvalidArgument, match="at least 1MiB"):
+    with pytest.raises(ts.InvalidArgument, match="outside 1048576 to"):
         ts.Engine(profile=profile, buffer_bytes=1000)
     with pytest.raises(ts.InvalidArgument, match="automatic, shared or network"):
         ts.Engine(profile=profile, transport="pigeon", contact=True)

@@ -236,16 +236,45 @@ TEST(cancel_ends_a_transfer_that_waits_or_runs) {
   machine.driver->submit(running, {});
   machine.driver->submit(waiting, {running->completion});
   while (machine.channel.submitted == 0) std::this_thread::yield();
-  machine.driver->cancel(waiting);
+  EXPECT(machine.driver->cancel(waiting));
   EXPECT(waiting->completion->done());
-  machine.driver->cancel(running);
+  EXPECT(machine.driver->cancel(running));
   EXPECT(!running->completion->done());  // one request is still at the gate
   machine.channel.open = true;
   const Status status = running->completion->wait(patience);
   REQUIRE(!status.ok());
   EXPECT(status.error().code == ErrorCode::cancelled);
   EXPECT(machine.channel.submitted < running->plan->tiles);
-  machine.driver->cancel(running);  // cancelling after the end does nothing
+  EXPECT(machine.driver->cancel(running));  // after the end it changes nothing
+  const auto ended = machine.transfer(10);
+  machine.driver->submit(ended, {});
+  EXPECT(ended->completion->wait(patience).ok());
+  EXPECT(!machine.driver->cancel(ended));
+}
+
+TEST(a_chain_of_any_length_ends_with_its_first_transfer) {
+  Machine machine;
+  machine.channel.open = false;
+  const auto first = machine.transfer(1000);
+  machine.driver->submit(first, {});
+  while (machine.channel.submitted == 0) std::this_thread::yield();
+  auto last = first;
+  for (int k = 0; k < 50'000; ++k) {
+    auto next = std::make_shared<Transfer>();
+    next->plan = first->plan;
+    next->source = first->source;
+    next->target = first->target;
+    next->label = "link " + std::to_string(k);
+    next->descriptors.resize(1);
+    machine.driver->submit(next, {last->completion});
+    last = std::move(next);
+  }
+  machine.channel.fails = true;
+  machine.channel.open = true;
+  const Status status = last->completion->wait(patience);
+  REQUIRE(!status.ok());
+  EXPECT_EQ(status.error().message, "a transfer that link 49999 was to follow failed: " +
+                                        first->completion->status().error().message);
 }
 
 TEST(what_follows_a_failure_fails_and_says_why) {

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..errors import InvalidArgument
+from ..errors import Error, InvalidArgument
 from .core_array import CoreArray, c_strides
 from .dtypes import dtype_fields
 
@@ -26,8 +26,22 @@ def to_core(array: Any, writable: bool) -> _core.Array:
     """Returns the core's form of arrays without a plain buffer: structured types, DLPack, ours.
 
     Raises:
-        InvalidArgument: The object is not an array, or its memory does not hold its values.
+        InvalidArgument: The object is not an array, its memory does not hold its values, or one of
+            its own methods raises.
     """
+    try:
+        return described(array, writable)
+    except Error:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise InvalidArgument(
+            f"{named(array)} cannot be read as an array: {reason}", "give a NumPy array"
+        ) from error
+
+
+def described(array: Any, writable: bool) -> _core.Array:
+    """Returns an array's form in the core; what its own methods raise goes through."""
     if isinstance(array, CoreArray):
         return array._core
     refuse_lossy(array)
@@ -55,10 +69,15 @@ def to_core(array: Any, writable: bool) -> _core.Array:
     raise refusal(array, writable)
 
 
+def named(array: Any) -> str:
+    """Returns what messages call an object: "a Tensor", or "None"."""
+    kind = type(array).__name__
+    return "None" if array is None else f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
+
+
 def refusal(array: Any, writable: bool) -> InvalidArgument:
     """Returns the error for an object that cannot be taken, with what to do about it."""
-    kind = type(array).__name__
-    what = "None" if array is None else f"{'an' if kind[:1] in 'AEIOUaeiou' else 'a'} {kind}"
+    what = named(array)
     library = type(array).__module__.partition(".")[0]
     lazy = library == "dask" or type(getattr(array, "data", None)).__module__.startswith("dask")
     if writable and (lazy or library in ("pandas", "polars")):

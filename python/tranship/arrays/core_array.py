@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..arguments import guard_methods
 from ..closing import refuse_pickling
 from ..errors import InvalidArgument, OutOfRange
 from .dtypes import numpy_dtype
@@ -18,6 +19,7 @@ __all__ = ["CoreArray", "c_strides", "cuts_of"]
 Cut = tuple[int, int, int, bool]
 
 
+@guard_methods
 class CoreArray:
     """An array that the core describes: its shape, type, slices and fields."""
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from ..arguments import guard_methods, shown
 from ..closing import refuse_pickling
 from ..errors import InvalidArgument, NotFound
 from .core_array import CoreArray, c_strides, cuts_of
@@ -18,6 +19,7 @@ from .dtypes import dtype_fields, interface_fields
 __all__ = ["DeviceArray"]
 
 
+@guard_methods
 class DeviceArray(CoreArray):
     """An array in GPU memory, made by `Engine.empty`; slices refer to the same memory.
 
@@ -178,10 +180,11 @@ def device_number(memory: str) -> int:
     Raises:
         InvalidArgument: There is no such memory.
     """
-    found = re.fullmatch(r"device(\d*)", memory)
+    found = re.fullmatch(r"device(\d{0,3})", memory, re.ASCII)
     if found is None:
         raise InvalidArgument(
-            f"memory={memory!r} is not a memory", 'give "host", "pinned", "device0", "device1", …'
+            f"memory={shown(memory)} is not a memory",
+            'give "host", "pinned", "device0", "device1", …',
         )
     return int(found[1] or 0)
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import element_type
+from ..arguments import check_text, element_type, shown
 from ..errors import InvalidArgument
 
 __all__ = ["dtype_fields", "dtype_of", "field_specs", "numpy_dtype", "type_name"]
@@ -29,6 +29,8 @@ COPIED_KINDS = "biufcmMSUV"
 """Kinds of NumPy types whose elements mean the same wherever their bytes lie."""
 
 
+NESTING_MAX = 60
+"""Most levels of types within types: Python reads texts of 200 brackets within each other."""
 USER_DEFINED = 2
 """What NumPy says of a type that a library adds to it."""
 
@@ -49,35 +51,44 @@ def type_name(dtype: np.dtype[Any]) -> str:
         raise InvalidArgument(
             f"elements of type {dtype} have no bytes", "give a type with a size, such as S8"
         )
-    return name_of(dtype)
+    parts = parts_of(dtype)
+    return parts if isinstance(parts, str) else repr(parts)
 
 
-def name_of(dtype: np.dtype[Any]) -> str:
-    """Returns the text of a type that can be copied, or of a part of one."""
+def parts_of(dtype: np.dtype[Any], level: int = 0) -> Any:
+    """Returns what the text of a type is of: a name, or lists and tuples of names and numbers.
+
+    Raises:
+        InvalidArgument: Types are nested too deeply.
+    """
+    if level > NESTING_MAX:
+        raise InvalidArgument(
+            f"a type is nested more than {NESTING_MAX} levels deep", "give a type of fewer levels"
+        )
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
-        return f"({name_of(base)!r}, {tuple(int(n) for n in shape)})"
+        return (parts_of(base, level + 1), tuple(int(n) for n in shape))
     if dtype.names is not None:
-        return structure_name(dtype)
+        return structure_parts(dtype, level)
     if dtype.isbuiltin == USER_DEFINED:
         return dtype.name
     name = str(dtype.str)
     return name[1:] if name[0] in "<=|" else name
 
 
-def structure_name(dtype: np.dtype[Any]) -> str:
-    """Returns the text of a structure: names and types, with offsets where there is padding."""
+def structure_parts(dtype: np.dtype[Any], level: int) -> Any:
+    """Returns names and types of a structure, with offsets where there is padding."""
     table = cast(Mapping[str, Any], dtype.fields)
-    names = dtype.names or ()
-    parts = [(name, name_of(table[name][0]), int(table[name][1])) for name in names]
+    names = [check_text("the name of a field", name) for name in dtype.names or ()]
+    parts = [(name, parts_of(table[name][0], level + 1), int(table[name][1])) for name in names]
     end = 0
     packed = True
     for name, _, offset in parts:
         packed = packed and offset == end
         end = offset + table[name][0].itemsize
     if packed and end == dtype.itemsize:
-        return repr([(name, kind) for name, kind, _ in parts])
-    return repr((parts, int(dtype.itemsize)))
+        return [(name, kind) for name, kind, _ in parts]
+    return (parts, int(dtype.itemsize))
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -87,31 +98,39 @@ def dtype_of(name: str) -> np.dtype[Any]:
         InvalidArgument: The type belongs to a library that is not installed.
     """
     if name.startswith(("(", "[")):
-        return dtype_of_parts(ast.literal_eval(name))
+        try:
+            return dtype_of_parts(ast.literal_eval(name))
+        except InvalidArgument:
+            raise
+        except Exception:  # what C and other versions may have written
+            raise InvalidArgument(f"{shown(name)} is not the text of a type") from None
     try:
         return np.dtype(name)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):
         pass
     try:
         importlib.import_module("ml_dtypes")
         return np.dtype(name)
-    except (ImportError, TypeError):
+    except Exception:
         raise InvalidArgument(
-            f"NumPy has no type {name}", "install ml_dtypes (pip install ml_dtypes), which has it"
+            f"NumPy has no type {shown(name)}",
+            "install ml_dtypes (pip install ml_dtypes), which has it",
         ) from None
 
 
 def dtype_of_parts(parts: Any) -> np.dtype[Any]:
     """Returns the type that a parsed text names."""
+    if isinstance(parts, str):
+        return dtype_of(parts)
     if isinstance(parts, list):
-        return np.dtype([(name, dtype_of(kind)) for name, kind in parts])
+        return np.dtype([(name, dtype_of_parts(kind)) for name, kind in parts])
     first, second = parts
-    if isinstance(first, str):
-        return np.dtype((dtype_of(first), second))
+    if isinstance(second, tuple):
+        return np.dtype((dtype_of_parts(first), second))
     return np.dtype(
         {
             "names": [name for name, _, _ in first],
-            "formats": [dtype_of(kind) for _, kind, _ in first],
+            "formats": [dtype_of_parts(kind) for _, kind, _ in first],
             "offsets": [offset for _, _, offset in first],
             "itemsize": second,
         }
@@ -143,6 +162,7 @@ def field_specs(fields: Mapping[str, Any] | npt.DTypeLike) -> list[FieldSpec]:
                 f"a field is named {name!r}, which is not a text",
                 "name fields by str, as in fields={'mass': 'f8'}",
             )
+        check_text("the name of a field", name)
         dtype = element_type(f"fields[{name!r}]", kind)
         specs.append((name, type_name(dtype), dtype.itemsize))
     if not specs:
@@ -164,6 +184,7 @@ def dtype_fields(dtype: np.dtype[Any]) -> list[tuple[str, str, int, int]]:
     fields = []
     for name in dtype.names:
         kind, offset = table[name][:2]
+        check_text("the name of a field", name)
         fields.append((name, type_name(kind), kind.itemsize, int(offset)))
     if not fields:
         raise InvalidArgument("an array needs at least one field", "as in dtype=[('a', 'f8')]")

@@ -7,7 +7,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from ..arguments import check_whole, shown
+from ..arguments import check_text, check_whole, shown
 from ..errors import InvalidArgument
 
 __all__ = ["Extents", "c_order", "extent_specs"]
@@ -26,9 +26,11 @@ def extent_specs(extents: Extents) -> tuple[list[tuple[str, int]], bool]:
         for name in extents:
             if not isinstance(name, str):
                 raise InvalidArgument(
-                    f"extents={shown(extents)} names a dimension {name!r}, which is not a text",
+                    f"extents={shown(extents)} names a dimension {shown(name)}, not a text",
                     "name dimensions by str, as in extents={'x': 64, 'y': 64}",
                 )
+        for name in extents:
+            check_text("the name of a dimension", name)
         named = list(extents.items())
         return [(name, check_whole(f"extents[{name!r}]", n)) for name, n in named], True
     if isinstance(extents, str) or extents is None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from .. import _core
-from ..arguments import check_path, check_text, check_whole
+from ..arguments import check_path, check_switch, check_text, check_whole, guard_methods, shown
 from ..closing import Closing
 from ..errors import InvalidArgument
 from .core_array import CoreArray
@@ -20,6 +20,7 @@ from .npy import new_npy, read_header
 __all__ = ["File"]
 
 
+@guard_methods
 class File(CoreArray, Closing):
     """A file as one end of a copy; parts of it are read and written where they lie.
 
@@ -67,12 +68,13 @@ class File(CoreArray, Closing):
         direct: bool = True,
         durable: bool = False,
     ) -> None:
-        if mode not in ("r", "w", "r+"):
+        if not isinstance(mode, str) or mode not in ("r", "w", "r+"):
             raise InvalidArgument(
-                f"mode={mode!r} is not a mode of a file",
+                f"mode={shown(mode)} is not a mode of a file",
                 'give "r" to read, "w" to make a new file, or "r+" to change one in place',
             )
         self.path = check_path("path", path)
+        direct, durable = check_switch("direct", direct), check_switch("durable", durable)
         check_whole("offset", offset, least=0)
         if layout is not None:
             check_text("layout", layout)
@@ -109,9 +111,9 @@ class File(CoreArray, Closing):
             text,
             offset,
             mode,
-            bool(direct),
+            direct,
             named,
-            bool(durable),
+            durable,
             head,
             npy,
         )

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..arguments import check_text, check_whole
+from ..arguments import check_text, check_whole, guard_methods, shape_of
 from .conversion import refuse_lossy
 from .core_array import CoreArray
 from .dtypes import field_specs
@@ -18,6 +18,7 @@ from .extents import Extents, c_order, extent_specs
 __all__ = ["Instance"]
 
 
+@guard_methods
 class Instance(CoreArray):
     """Memory of this process, read through an index space, fields and a layout.
 
@@ -49,7 +50,8 @@ class Instance(CoreArray):
         text = check_text("layout", layout) if layout is not None else c_order(names)
         check_whole("offset", offset, least=0)
         if buffer is None:
-            buffer = np.zeros(_core.layout_bytes(names, specs, text) + offset, np.uint8)
+            nbytes = _core.layout_bytes(names, specs, text) + offset
+            buffer = np.zeros(shape_of(nbytes, np.uint8), np.uint8)
         refuse_lossy(buffer)
         self.buffer = buffer
         self._core = _core.instance(buffer, names, specs, text, offset)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 import os
 import re
 import sys
@@ -111,6 +112,8 @@ def root(
 
 def run(words: list[str]) -> int:
     """Runs a command line and returns its exit code: 0 done, 1 failed, 2 not understood."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files may be any bytes
     command = typer.main.get_command(build(command_of(words)))
     try:
         code = command(args=arranged(words), prog_name="tranship", standalone_mode=False)

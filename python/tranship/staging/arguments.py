@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..arguments import check_text, shown
+from ..arguments import check_switch, check_text, shown
 from ..arrays.dtypes import type_name
 from ..errors import InvalidArgument, OutOfRange
 
@@ -69,7 +69,9 @@ def whole_version(version: Any, spellings: str = "") -> int:
             f"{shown(version)} is no version", f"give a whole number, such as 3{spellings}"
         )
     if not -VERSION_MAX <= number <= VERSION_MAX:
-        raise InvalidArgument(f"version {number} is too large", "take one that fits into 64 bits")
+        raise InvalidArgument(
+            f"version {shown(number)} is too large", "take one that fits into 64 bits"
+        )
     return number
 
 
@@ -79,7 +81,7 @@ def _index_of(value: Any) -> int | None:
         return None
     try:
         return operator.index(value)
-    except TypeError:
+    except Exception:  # also what the value's own __index__ raises
         return None
 
 
@@ -109,7 +111,7 @@ def corner_of(name: str, corner: Any) -> list[int]:
             return list(corner)
     indices = None
     if not isinstance(corner, str | bytes) and np.iterable(corner):
-        indices = [_index_of(index) for index in corner]
+        indices = indices_of(corner)
     if indices is None or None in indices:
         raise InvalidArgument(
             f"{name}={shown(corner)} is not a corner of a box",
@@ -124,15 +126,21 @@ def corner_of(name: str, corner: Any) -> list[int]:
     return whole
 
 
+def indices_of(corner: Any) -> list[int | None] | None:
+    """Returns the whole numbers of a corner; None if it cannot be read."""
+    try:
+        return [_index_of(index) for index in corner]
+    except Exception:  # what the value's own iteration raises
+        return None
+
+
 def check_flag(name: str, value: Any) -> bool:
     """Returns a truth value.
 
     Raises:
         InvalidArgument: The value is something else.
     """
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidArgument(f"{name}={shown(value)} is not a truth value", "give True or False")
-    return bool(value)
+    return check_switch(name, value)
 
 
 def at_origin(array: Any) -> tuple[Any, list[int]]:
@@ -285,12 +293,14 @@ def bytes_of(size: Any, name: str) -> int:
     """Returns a number of bytes, given as such or as a text such as "1GiB"."""
     try:
         number = int(_core.parse_bytes(size)) if isinstance(size, str) else operator.index(size)
-    except (TypeError, ValueError):
+    except Exception:  # also what the value's own __index__ raises
         raise InvalidArgument(
             f"{name}={shown(size)} is not a size", 'give bytes, or a text such as "64MiB"'
         ) from None
     if not 0 <= number <= VERSION_MAX:
-        raise InvalidArgument(f"{name}={number} is not a size", "give from 0 to 2^63 - 1 bytes")
+        raise InvalidArgument(
+            f"{name}={shown(number)} is not a size", "give from 0 to 2^63 - 1 bytes"
+        )
     return number
 
 

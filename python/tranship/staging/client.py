@@ -13,7 +13,15 @@ import numpy.typing as npt
 
 from .. import _core
 from .._core import Event
-from ..arguments import check_path, check_seconds, check_text, check_whole, element_type, shown
+from ..arguments import (
+    check_path,
+    check_seconds,
+    check_text,
+    check_whole,
+    element_type,
+    guard_methods,
+    shown,
+)
 from ..arrays.dtypes import dtype_of
 from ..closing import Closing, close_at_exit, refuse_pickling
 from ..engine import Engine
@@ -61,6 +69,7 @@ CLOSED = "this client of the staging service was closed", "open another one"
 """Message and hint of the error of jobs that never began."""
 
 
+@guard_methods
 class Staging(Closing):
     """A client of the staging service, of one server or of several.
 

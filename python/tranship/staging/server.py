@@ -6,7 +6,7 @@ import os
 from typing import Any, Literal, NoReturn, SupportsIndex
 
 from .. import _core, profiles
-from ..arguments import check_path, check_text, check_whole, shown
+from ..arguments import check_path, check_text, check_whole, guard_methods, shown
 from ..closing import Closing, close_at_exit, refuse_pickling
 from ..errors import Error, InvalidArgument
 from ..profiles import read_profile
@@ -17,6 +17,7 @@ from .reader import Info
 __all__ = ["StagingServer"]
 
 
+@guard_methods
 class StagingServer(Closing):
     """A server of the staging service in this process; `tranship serve` runs one, or several.
 
@@ -91,7 +92,7 @@ class StagingServer(Closing):
         overrides = setting_overrides(settings)
         text = profiles.of_this_machine(overrides=overrides) if profile is None else None
         self._core = _core.StagingServerCore.open(
-            text if text is not None else read_profile(os.fspath(profile or "")),
+            text if text is not None else read_profile(profile or ""),
             overrides,
             where,
             bytes_of(memory, "memory"),

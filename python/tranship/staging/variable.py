@@ -8,7 +8,7 @@ from typing import Any, NoReturn, SupportsIndex, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import check_seconds
+from ..arguments import check_seconds, guard_methods
 from ..closing import refuse_pickling
 from ..errors import Closed, InvalidArgument, OutOfRange, PeerLost, Timeout
 from .arguments import box_of_index, variable_name, which_version, whole_version
@@ -19,6 +19,7 @@ from .waiting import QUIET_S, on_terminal, say_waiting
 __all__ = ["Variable"]
 
 
+@guard_methods
 class Variable:
     """A variable of a staging service: ``staging["energy"]``.
 

@@ -93,8 +93,18 @@ Result<TypePacker> TypePacker::make(const Datatype& type, std::int64_t count) {
   return TypePacker(std::move(*items));
 }
 
+/// Checks that items at a null address have addresses of their own.
+/// @error invalid_argument if the type begins in the first page, which no program has
+Status TypePacker::check(const std::byte* items) const {
+  constexpr std::int64_t page_bytes = 4096;
+  if (items != nullptr || type_.true_lower_bound() >= page_bytes) return {};
+  return Error{ErrorCode::invalid_argument, "the argument `items` is NULL",
+               "pass an address, or a type of absolute addresses"};
+}
+
 Status TypePacker::pack(const std::byte* items, std::byte* packed) const {
   if (bytes() == 0) return {};
+  if (Status status = check(items); !status) return status;
   const auto& program = programs_->pack.get([&] { return packing_program(type_); });
   if (!program) return program.error();
   if (Status apart = check_apart(type_, items, packed); !apart) return apart;
@@ -104,6 +114,7 @@ Status TypePacker::pack(const std::byte* items, std::byte* packed) const {
 
 Status TypePacker::unpack(const std::byte* packed, std::byte* items) const {
   if (bytes() == 0) return {};
+  if (Status status = check(items); !status) return status;
   const auto& program = programs_->unpack.get([&] { return unpacking_program(type_); });
   if (!program) return program.error();
   if (Status apart = check_apart(type_, items, packed); !apart) return apart;

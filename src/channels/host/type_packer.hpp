@@ -45,6 +45,7 @@ class TypePacker {
   struct Programs;
 
   explicit TypePacker(Datatype type);
+  Status check(const std::byte* items) const;
 
   Datatype type_;
   std::shared_ptr<Programs> programs_;
