@@ -1,13 +1,12 @@
 // Engines, as C sees them: opened with settings, closed once.
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <map>
-#include <sstream>
 
 #include "c/handles.hpp"
 #include "calibration/kept_profile.hpp"
 #include "engine/processes.hpp"
+#include "os/new_file.hpp"
 
 using namespace tranship;
 using namespace tranship::c_api;
@@ -49,14 +48,10 @@ Result<std::map<std::string, std::string>> overrides_of(const tranship_engine_op
 /// Returns the profile in a file, or this machine's for null.
 Result<Profile> profile_of(const char* path, const Config& config) {
   if (path == nullptr) return profile_of_this_machine(config, {});
-  const std::ifstream file(path);
-  if (!file) {
-    return Error{ErrorCode::not_found, "the profile \"" + std::string(path) + "\" cannot be read",
-                 "give the path of a file that `tranship calibrate --json` wrote"};
-  }
-  std::stringstream text;
-  text << file.rdbuf();
-  return Profile::from_json(text.str());
+  const auto text = read_whole(path);
+  if (text) return Profile::from_json(*text);
+  return Error{ErrorCode::not_found, "the profile \"" + std::string(path) + "\" cannot be read",
+               "give the path of a file that `tranship calibrate --json` wrote"};
 }
 
 Result<std::unique_ptr<Engine>> open_engine(const tranship_engine_options& given) {

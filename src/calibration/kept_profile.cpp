@@ -8,10 +8,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "calibration/calibrate.hpp"
+#include "os/new_file.hpp"
 
 namespace tranship {
 namespace {
@@ -53,11 +52,8 @@ Error not_kept(const std::string& path, const std::string& why) {
 /// Reads the cached profile.
 /// @error if the file does not exist or cannot be used
 Result<Profile> kept(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) return not_kept(path, "it cannot be read");
-  return Profile::from_json(text.str());
+  const auto text = read_whole(path);
+  return text ? Profile::from_json(*text) : text.error();
 }
 
 }  // namespace
@@ -72,18 +68,8 @@ Status save_profile(const std::string& json, const std::string& path) {
   std::error_code refused;
   if (!folder.empty()) std::filesystem::create_directories(folder, refused);
   if (refused) return not_kept(path, refused.message());
-  std::string partial = (folder / ".profile-XXXXXX").string();
-  const int descriptor = mkstemp(partial.data());
-  if (descriptor < 0) return not_kept(path, std::strerror(errno));
-  ::close(descriptor);
-  std::ofstream file(partial);
-  file << json;
-  file.close();
-  if (file) std::filesystem::rename(partial, path, refused);
-  if (file && !refused) return {};
-  std::error_code none;
-  std::filesystem::remove(partial, none);
-  return not_kept(path, refused ? refused.message() : "writing failed");
+  Status written = write_whole(path, json);
+  return written ? Status{} : not_kept(path, written.error().message);
 }
 
 Result<Profile> profile_of_this_machine(

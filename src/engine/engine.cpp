@@ -125,6 +125,7 @@ Status Engine::start() {
     FileChannelOptions file;
     file.name = to_string(kind);
     file.copy = copy_nests;
+    file.copy_lists = copy_indexed;
     file.queue_depth = static_cast<int>(std::max<std::int64_t>(config.file_queue_depth, 1));
     file.io_bytes = std::max<std::int64_t>(config.file_io_bytes, 4096);
     channels_.push_back(std::make_unique<FileChannel>(std::move(file)));

@@ -9,8 +9,8 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
+#include "os/new_file.hpp"
 #include "os/process.hpp"
 
 namespace tranship {
@@ -69,16 +69,10 @@ Status TraceFile::write() const {
     path = folder_ + "/" + file_name_of((name.empty() ? program_ : name) + "-" + own.host) + "-" +
            std::to_string(own.pid) + "-" + std::to_string(written++) + ".json";
   }
-  const std::string partial = path + ".part";
-  std::ofstream file(partial);
-  file << trace_.to_json({own.pid, program_, own.host, own.boot, wall_minus_clock_ns()});
-  file.close();
-  if (!file || std::rename(partial.c_str(), path.c_str()) != 0) {
-    const std::string why = std::strerror(errno);
-    (void)std::remove(partial.c_str());
-    return refused(path, why);
-  }
-  return {};
+  const std::string text =
+      trace_.to_json({own.pid, program_, own.host, own.boot, wall_minus_clock_ns()});
+  Status written_well = write_whole(path, text);
+  return written_well ? Status{} : refused(path, written_well.error().message);
 }
 
 }  // namespace tranship

@@ -8,15 +8,21 @@ namespace {
 /// Room for the parts of pages before and after a run.
 constexpr std::int64_t padding_bytes = 2 * 64 * 1024;
 
+/// What a short run makes resident at least.
+constexpr std::int64_t page_bytes = 4096;
+
 }  // namespace
 
-Carrier::Carrier(const Copy& copy, std::int64_t window_bytes)
+Carrier::Carrier(const Copy& copy, const CopyLists& copy_lists, std::int64_t window_bytes)
     : copy_(copy),
+      copy_lists_(copy_lists),
       scratch_(window_bytes + padding_bytes),
       members_(group_members_max),
       nests_(group_members_max) {}
 
 Status Carrier::carry(const PieceTask& piece) {
+  if (!piece.lists.empty()) return carry_lists(piece);
+  if (piece.plan.whole) return carry_viewed(piece);
   members_.resize(piece.nests.size());
   nests_.resize(piece.nests.size());
   for (std::size_t i = 0; i < piece.nests.size(); ++i) {
@@ -27,9 +33,9 @@ Status Carrier::carry(const PieceTask& piece) {
   switch (piece.plan.method) {
     case PieceMethod::straight: return carry_straight(piece);
     case PieceMethod::image: return carry_image(piece);
-    case PieceMethod::mapped: break;
+    case PieceMethod::viewed: break;
   }
-  return carry_mapped(piece);
+  return carry_viewed(piece);
 }
 
 Status Carrier::carry_straight(const PieceTask& piece) {
@@ -93,11 +99,15 @@ Carrier::Image Carrier::image_of(const PieceTask& piece) const {
 Status Carrier::carry_image(const PieceTask& piece) {
   const Image image = image_of(piece);
   if (piece.direction == Direction::write) {
-    copy_image(piece, image);
+    copy_image(piece, image, piece.plan.dense);
     return write_ios(piece, image);
   }
+  if (piece.view != nullptr && image.ios == 1 &&
+      (piece.cached || is_cached(*piece.file, lowest_offset_, image.io_bytes))) {
+    return carry_viewed(piece);
+  }
   if (Status read = read_ios(piece, image); !read) return read;
-  copy_image(piece, image);
+  copy_image(piece, image, piece.plan.dense);
   return {};
 }
 
@@ -136,7 +146,8 @@ Status Carrier::write_ios(const PieceTask& piece, const Image& image) {
       });
 }
 
-void Carrier::copy_image(const PieceTask& piece, const Image& image) {
+/// dense: The image has the strides of the file in the loops below.
+void Carrier::copy_image(const PieceTask& piece, const Image& image, int dense) {
   const bool reading = piece.direction == Direction::read;
   const PiecePlan& plan = piece.plan;
   for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -152,8 +163,8 @@ void Carrier::copy_image(const PieceTask& piece, const Image& image) {
     for (int k = 0; k <= plan.level; ++k) {
       const FileLoop& loop = member.loops[static_cast<std::size_t>(k)];
       const std::int64_t extent = k == plan.level ? piece_.count : loop.extent;
-      const std::int64_t image_stride = k < plan.dense ? loop.file_stride : packed_stride;
-      if (k >= plan.dense) packed_stride *= extent;
+      const std::int64_t image_stride = k < dense ? loop.file_stride : packed_stride;
+      if (k >= dense) packed_stride *= extent;
       if (extent == 1) continue;
       nest.loops[static_cast<std::size_t>(nest.rank++)] =
           reading ? Loop{extent, image_stride, loop.memory_stride}
@@ -168,34 +179,93 @@ void Carrier::copy_image(const PieceTask& piece, const Image& image) {
   }
 }
 
-Status Carrier::carry_mapped(const PieceTask& piece) {
-  Image image = image_of(piece);
-  MappedWindow window(*piece.file, lowest_offset_, image.io_bytes);
-  if (window.data() != nullptr) {
-    image.data = window.data();
-    copy_image(piece, image);
-    return {};
+Status Carrier::carry_viewed(const PieceTask& piece) {
+  const PiecePlan& plan = piece.plan;
+  const bool reading = piece.direction == Direction::read;
+  if (!piece.cached && !reading) {
+    // What is stored into pages of the disk is read first: all of it at the same time.
+    (void)for_each_point(piece, [&](const FileRun& run) {
+      read_soon(*piece.file, run.offset, run.bytes);
+      return Status{};
+    });
   }
-  copy_image(piece, image);
-  return write_runs(piece, image.data);
+  std::int64_t bytes = 0;
+  if (plan.whole) {
+    std::byte* start = piece.view->data() + piece.file_base;
+    copy_(piece.nests, reading ? start : piece.memory, reading ? piece.memory : start,
+          reading && piece.cold);
+    for (const LoopNest& nest : piece.nests) bytes += std::max(nest.bytes(), page_bytes);
+  } else {
+    const FileLoop& loop = members_.front().loops[static_cast<std::size_t>(plan.level)];
+    bytes = span_bytes(members_, plan.level) + (piece_.count - 1) * loop.file_stride;
+    copy_image(piece, {.data = piece.view->data() + lowest_offset_}, plan.level + 1);
+  }
+  return is_seen(piece, bytes) ? Status{} : carry_points(piece);
 }
 
-/// Writes the runs of a window one by one, for files that cannot be mapped.
-Status Carrier::write_runs(const PieceTask& piece, std::byte* window) {
-  const PiecePlan& plan = piece.plan;
-  const auto write_from = [&](std::int64_t first, std::int64_t bytes) {
-    return for_each_run(
-        members_.front(), plan.run_level, plan.level, piece_.count,
-        [&](std::int64_t at, std::int64_t) {
-          return write_run(*piece.file, {lowest_offset_ + first + at, bytes, window + first + at});
-        });
-  };
-  if (plan.solid_runs) return write_from(0, span_bytes(members_, plan.run_level));
-  for (const FileNest& member : members_) {
-    const std::int64_t first = member.file_offset + piece_.file_shift - lowest_offset_;
-    if (Status written = write_from(first, member.element_bytes); !written) return written;
+Status Carrier::carry_lists(const PieceTask& piece) {
+  std::byte* start = piece.view->data() + piece.file_base;
+  std::int64_t bytes = 0;
+  for (const IndexedNest& one : piece.lists) {
+    bytes += std::max(one.bytes(), page_bytes * std::ssize(one.entries));
+  }
+  if (piece.direction == Direction::read) {
+    copy_lists_(piece.lists, start, piece.memory, piece.cold);
+  } else {
+    copy_lists_(piece.lists, piece.memory, start, false);
+  }
+  if (is_seen(piece, bytes)) return {};
+  std::vector<LoopNest> nests;
+  expand(piece.lists, nests);
+  PieceTask each = piece;
+  each.lists = {};
+  each.nests = nests;
+  each.plan.whole = true;
+  return carry_points(each);
+}
+
+/// Whether what was read through the view, or stored there, is the file's.
+bool Carrier::is_seen(const PieceTask& piece, std::int64_t bytes) const {
+  if (piece.view->broken() || piece.file->size() < piece.file_end) return false;
+  piece.file->note_viewed(*piece.view, bytes);
+  return true;
+}
+
+/// Calls `visit` for each run that is contiguous on both sides, with its place in the file and in
+/// memory.
+template <typename Visit>
+Status Carrier::for_each_point(const PieceTask& piece, Visit&& visit) const {
+  for (std::size_t i = 0; i < piece.nests.size(); ++i) {
+    FileNest nest;
+    if (piece.plan.whole) {
+      nest = from_file(piece.nests[i], piece.file_base, piece.direction);
+      if (nest.empty()) continue;
+    } else {
+      nest = members_[i];
+      nest.memory_offset = piece_.memory_offset(nest);
+      nest.file_offset += piece_.file_shift;
+    }
+    const int level = piece.plan.whole ? nest.rank : piece.plan.level;
+    const std::int64_t count = piece.plan.whole ? 1 : piece_.count;
+    Status visited = for_each_run(nest, 0, level, count, [&](std::int64_t at, std::int64_t shift) {
+      return visit(FileRun{nest.file_offset + at, nest.element_bytes,
+                           piece.memory + nest.memory_offset + shift});
+    });
+    if (!visited) return visited;
   }
   return {};
+}
+
+/// Carries run by run, after the view broke: the error says why, if there is one.
+Status Carrier::carry_points(const PieceTask& piece) {
+  if (piece.direction == Direction::write && piece.file->size() < piece.file_end) {
+    piece.file->mark_incomplete();
+    return too_short(*piece.file, piece.file_end);
+  }
+  return for_each_point(piece, [&](const FileRun& run) {
+    return piece.direction == Direction::read ? read_run(*piece.file, run, false)
+                                              : write_run(*piece.file, run);
+  });
 }
 
 }  // namespace tranship::file

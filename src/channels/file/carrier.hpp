@@ -16,10 +16,14 @@ namespace tranship::file {
 struct PieceTask {
   File* file = nullptr;
   Direction direction = Direction::read;
-  std::span<const LoopNest> nests;  ///< nests of the group
+  std::span<const LoopNest> nests;     ///< nests of the group
+  std::span<const IndexedNest> lists;  ///< carried through the view, in place of the nests
   std::int64_t file_base = 0;
   std::byte* memory = nullptr;
   bool cold = false;
+  const FileMap* view = nullptr;  ///< null: none
+  bool cached = false;            ///< whether all that the request touches is in the page cache
+  std::int64_t file_end = 0;      ///< of all that the request touches
   PiecePlan plan;
   std::int64_t index = 0;
 };
@@ -29,8 +33,10 @@ struct PieceTask {
 class Carrier {
  public:
   using Copy = std::function<void(std::span<const LoopNest>, const std::byte*, std::byte*, bool)>;
+  using CopyLists =
+      std::function<void(std::span<const IndexedNest>, const std::byte*, std::byte*, bool)>;
 
-  Carrier(const Copy& copy, std::int64_t window_bytes);
+  Carrier(const Copy& copy, const CopyLists& copy_lists, std::int64_t window_bytes);
 
   Status carry(const PieceTask& piece);
 
@@ -45,15 +51,20 @@ class Carrier {
 
   Status carry_straight(const PieceTask& piece);
   Status carry_image(const PieceTask& piece);
-  Status carry_mapped(const PieceTask& piece);
-  Status write_runs(const PieceTask& piece, std::byte* window);
+  Status carry_viewed(const PieceTask& piece);
+  bool is_seen(const PieceTask& piece, std::int64_t bytes) const;
+  Status carry_points(const PieceTask& piece);
+  Status carry_lists(const PieceTask& piece);
+  template <typename Visit>
+  Status for_each_point(const PieceTask& piece, Visit&& visit) const;
   Status read_ios(const PieceTask& piece, const Image& image);
   Status write_ios(const PieceTask& piece, const Image& image);
   Status straight_run(const PieceTask& piece, const FileRun& run);
   Image image_of(const PieceTask& piece) const;
-  void copy_image(const PieceTask& piece, const Image& image);
+  void copy_image(const PieceTask& piece, const Image& image, int dense);
 
   const Copy& copy_;
+  const CopyLists& copy_lists_;
   ScratchBuffer scratch_;
   std::vector<FileNest> members_;
   std::vector<LoopNest> nests_;

@@ -3,47 +3,18 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
 
 namespace tranship {
 namespace {
-
-ErrorCode code_of(int error_number) {
-  switch (error_number) {
-    case ENOENT:
-    case ENOTDIR: return ErrorCode::not_found;
-    case EACCES:
-    case EPERM:
-    case EROFS: return ErrorCode::permission;
-    case EISDIR:
-    case ENAMETOOLONG: return ErrorCode::invalid_argument;
-    default: return ErrorCode::io;
-  }
-}
-
-const char* advice(int error_number) {
-  switch (error_number) {
-    case ENOENT:
-    case ENOTDIR: return "check the path; folders are not created";
-    case EACCES:
-    case EPERM: return "check the permissions of the file and its folder";
-    case EROFS: return "the file system is mounted read-only; choose another place";
-    case ENOSPC:
-    case EDQUOT: return "free some space or choose another disk";
-    case EFBIG: return "raise the limit on file sizes (ulimit -f) or choose another file system";
-    case EMFILE:
-    case ENFILE: return "raise the limit on open files (ulimit -n)";
-    case EISDIR: return "name a file in it";
-    case EIO: return "the disk or its connection fails; look at the system's log";
-    default: return "look at the path and the file system";
-  }
-}
 
 Status check_kind(const struct stat& info, const std::string& path) {
   if (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode)) return {};
@@ -71,22 +42,39 @@ int refusal_to_extend(int descriptor, std::int64_t size_bytes, std::int64_t byte
   return 0;
 }
 
-}  // namespace
+/// A process that reads much of a file through a view gives the pages back after so many bytes, so
+/// that they do not count as its own memory.
+constexpr std::int64_t viewed_bytes_max = std::int64_t{1} << 30;
 
-Error file_error(const char* operation, const std::string& path, int error_number) {
-  return Error{
-      code_of(error_number),
-      std::string("cannot ") + operation + " '" + path + "': " + std::strerror(error_number),
-      advice(error_number)};
+/// Whether the file lies on this machine, so that no other one can change it.
+bool is_local(int descriptor) {
+  constexpr std::array<std::uint32_t, 8> local{
+      0xEF53,      // ext2, ext3, ext4
+      0x58465342,  // XFS
+      0x9123683E,  // Btrfs
+      0x01021994,  // tmpfs
+      0xF2F52010,  // F2FS
+      0x2FC12FC1,  // ZFS
+      0xCA451A4E,  // bcachefs
+      0x794C7630,  // overlayfs
+  };
+  struct statfs info {};
+  if (::fstatfs(descriptor, &info) != 0) return false;
+  const auto kind = static_cast<std::uint32_t>(info.f_type);
+  return std::find(local.begin(), local.end(), kind) != local.end();
 }
+
+}  // namespace
 
 Result<std::shared_ptr<File>> File::open(const std::string& path, const FileOptions& options) {
   std::shared_ptr<File> file(new File(path));
   file->opener_ = ::getpid();
   file->durable_ = options.durable;
   file->payload_bytes_ = options.payload_bytes;
-  const bool is_new = options.mode == FileMode::replace;
-  Status opened = is_new ? file->open_new(options) : file->open_cached(options);
+  file->is_new_ = options.mode == FileMode::replace;
+  file->bytes_min_ = options.bytes_min;
+  file->head_bytes_ = static_cast<std::int64_t>(options.head.size());
+  Status opened = file->is_new_ ? file->open_new(options) : file->open_cached(options);
   if (!opened) return opened.error();
   if (options.direct) file->open_direct();
   if (options.npy && file->writable_ && file->readable_) {
@@ -96,7 +84,7 @@ Result<std::shared_ptr<File>> File::open(const std::string& path, const FileOpti
 }
 
 Status File::open_new(const FileOptions& options) {
-  auto made = file::NewFile::make(path_);
+  auto made = NewFile::make(path_);
   if (!made) return made.error();
   new_file_ = std::move(*made);
   cached_descriptor_ = new_file_->descriptor();
@@ -123,15 +111,18 @@ Status File::open_cached(const FileOptions& options) {
   writable_ = options.mode != FileMode::read;
   readable_ = true;
   const int create = writable_ && options.mode != FileMode::update ? O_CREAT : 0;
-  cached_descriptor_ =
-      ::open(path_.c_str(), (writable_ ? O_RDWR : O_RDONLY) | create | O_CLOEXEC, 0666);
+  cached_descriptor_ = ::open(
+      path_.c_str(), (writable_ ? O_RDWR : O_RDONLY) | create | O_NONBLOCK | O_CLOEXEC, 0666);
   if (cached_descriptor_ < 0 && errno == EACCES && options.mode == FileMode::write) {
     readable_ = false;
-    cached_descriptor_ = ::open(path_.c_str(), O_WRONLY | create | O_CLOEXEC, 0666);
+    cached_descriptor_ = ::open(path_.c_str(), O_WRONLY | create | O_NONBLOCK | O_CLOEXEC, 0666);
   }
   if (cached_descriptor_ < 0) {
     return file_error(writable_ ? "open for writing" : "open for reading", path_, errno);
   }
+  // Another file may have taken the name since.
+  if (::fstat(cached_descriptor_, &info) != 0) return file_error("open", path_, errno);
+  if (Status kind = check_kind(info, path_); !kind) return kind;
   const std::int64_t size_bytes = size();
   if (size_bytes >= options.bytes_min) return {};
   // The header of a .npy file says how long it is: a shorter one was cut.
@@ -203,6 +194,30 @@ Result<std::shared_ptr<void>> File::companion(
   auto made = make();
   if (made) companion_ = *made;
   return made;
+}
+
+bool File::lies_here() const { return is_local(cached_descriptor_); }
+
+std::shared_ptr<const FileMap> File::view(std::int64_t end_bytes, FileMap::Access access) {
+  const bool writes = access == FileMap::Access::read_write;
+  if (!readable_ || (writes && !writable_)) return nullptr;
+  std::lock_guard lock(view_mutex_);
+  std::shared_ptr<const FileMap>& kept = views_[writes ? 1 : 0];
+  if (kept && kept->broken()) return nullptr;
+  if (kept && kept->bytes() >= end_bytes) return kept;
+  const std::int64_t bytes = size();
+  const bool is_here = lies_here();
+  if (bytes < end_bytes || (writes && !is_here)) return nullptr;
+  auto made = std::make_shared<FileMap>(cached_descriptor_, 0, bytes, access);
+  if (made->data() == nullptr) return nullptr;
+  if (is_here) kept = made;
+  return made;
+}
+
+void File::note_viewed(const FileMap& view, std::int64_t bytes) {
+  if (viewed_bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes < viewed_bytes_max) return;
+  viewed_bytes_.store(0, std::memory_order_relaxed);
+  view.forget();
 }
 
 std::int64_t File::size() const {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,9 +14,11 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "channels/file/new_file.hpp"
 #include "channels/file/npy_mark.hpp"
+#include "os/file_error.hpp"
+#include "os/file_map.hpp"
 #include "os/mapped_files.hpp"
+#include "os/new_file.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship {
@@ -90,6 +93,11 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   /// child of the process that opened it has none.
   bool wait_for_transfers(std::chrono::nanoseconds timeout);
 
+  /// Returns what a new file lacks, as a text; empty if all of it was written, or if it is not new.
+  /// What no copy has written is zeros. Where the file system does not tell what was written, the
+  /// bytes of the copies are counted.
+  std::string missing() const;
+
   /// Flushes the file if something was written since the last flush(), or if it is new. Later
   /// requests are refused. If it fails, no new file gets the name. It may be called again.
   /// @error as flush()
@@ -116,6 +124,15 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   Result<std::shared_ptr<void>> companion(
       const std::function<Result<std::shared_ptr<void>>()>& make);
 
+  /// Returns a map of the file from its start on, of at least `end_bytes`, for short runs; null if
+  /// there is none. It is kept for later calls where the file lies on this machine. Elsewhere a new
+  /// one lets the file system look for changes, and there is none for writing: the pages around
+  /// what is stored would be written as well, and may have been changed by another machine.
+  std::shared_ptr<const FileMap> view(std::int64_t end_bytes, FileMap::Access access);
+
+  /// Notes that so many bytes of a view may have become resident; gives them back now and then.
+  void note_viewed(const FileMap& view, std::int64_t bytes);
+
   // For the channel.
   int cached_descriptor() const { return cached_descriptor_; }
   int direct_descriptor() const { return direct_descriptor_; }
@@ -136,6 +153,7 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   Status reserve(std::int64_t bytes_min, bool created);
   void open_direct();
   int reopen(int flags) const;
+  bool lies_here() const;
   Status usable() const;
   /// Whether this is a child of the process that opened the file: the threads that end transfers,
   /// and those that may hold the mutex, live in the parent.
@@ -144,6 +162,7 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   Status sync();
   Status finish(std::unique_lock<std::mutex>& lock);
   Status complete();
+  std::string missing_here() const;
   void end_transfer(std::int64_t number, const std::string& label, std::int64_t bytes,
                     const Status& status);
   void let_go();
@@ -161,25 +180,29 @@ class File : public Attachment, public std::enable_shared_from_this<File> {
   std::atomic<bool> unmarked_ = false;  ///< its header could not be marked
   pid_t opener_ = 0;
   bool durable_ = false;
+  bool is_new_ = false;
   std::int64_t payload_bytes_ = 0;
   mutable std::once_flag numbered_;
   mutable FileNumber number_;
+  std::int64_t bytes_min_ = 0;  ///< of a new file: its length
+  std::int64_t head_bytes_ = 0;
   std::mutex companion_mutex_;
   std::shared_ptr<void> companion_;
 
+  std::mutex view_mutex_;
+  std::array<std::shared_ptr<const FileMap>, 2> views_;  ///< by access
+  std::atomic<std::int64_t> viewed_bytes_ = 0;
+
   mutable std::mutex mutex_;  ///< guards what follows
   std::condition_variable ended_;
-  std::unique_ptr<file::NewFile> new_file_;  ///< until it has its name; null: the file has its name
-  std::unique_ptr<file::NpyMark> mark_;      ///< null: not a .npy file that is changed in place
+  std::unique_ptr<NewFile> new_file_;    ///< until it has its name; null: the file has its name
+  std::unique_ptr<file::NpyMark> mark_;  ///< null: not a .npy file that is changed in place
+  bool replaced_nothing_ = false;  ///< the old file stays, since nothing was copied into a new one
   std::int64_t transfers_begun_ = 0;
   std::int64_t transfers_active_ = 0;
   std::int64_t transfers_flushed_ = 0;  ///< number of transfers begun before the last flush()
   std::int64_t bytes_written_ = 0;      ///< by transfers that succeeded
   std::string failed_;                  ///< the first failed transfer, and its error
 };
-
-/// Returns an error of the operating system as an Error with a hint.
-/// operation: Verb for the message, such as "open" or "write". error_number: Value of errno.
-Error file_error(const char* operation, const std::string& path, int error_number);
 
 }  // namespace tranship

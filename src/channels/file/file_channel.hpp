@@ -23,6 +23,8 @@ struct FileChannelOptions {
   /// Function that copies nests between two memories of this process on the calling thread; its
   /// last argument is `cold`.
   file::Carrier::Copy copy;
+  /// Function that copies lists in the same way. Null: the channel carries no lists.
+  file::Carrier::CopyLists copy_lists{};
   /// Number of reads and writes at the same time, each on a thread. Raise it on disk arrays and
   /// network storage.
   int queue_depth = 4;
@@ -69,6 +71,9 @@ class FileChannel : public Channel {
 
   Status start_threads();
   void serve(file::Carrier& carrier);
+  static bool find_span(Job& job);
+  static void look_at(Job& job);
+  void add_nests(Job& job) const;
   bool plan_group(Job& job);
   Job* take_piece(file::PieceTask& piece);
   void end_piece(Job& job, Status status);

@@ -3,14 +3,13 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <new>
 #include <string>
-
-#include "os/pages.hpp"
 
 namespace tranship::file {
 namespace {
@@ -72,9 +71,9 @@ FileRun part(const FileRun& run, std::int64_t begin, std::int64_t end) {
   return {begin, end - begin, run.memory + (begin - run.offset)};
 }
 
-/// Returns whether every page of the range is in the cache, so that reading it needs no I/O.
-bool all_cached(const File& file, std::int64_t offset, std::int64_t bytes) {
-#if defined(__linux__) && defined(__x86_64__)
+/// Returns the number of pages of the range that the cache has; -1 if the kernel does not say.
+std::int64_t pages_cached(const File& file, std::int64_t offset, std::int64_t bytes) {
+#if defined(__linux__)
   constexpr long cachestat_number = 451;
   struct Range {
     std::uint64_t offset, bytes;
@@ -82,26 +81,41 @@ bool all_cached(const File& file, std::int64_t offset, std::int64_t bytes) {
   struct Pages {
     std::uint64_t cached, dirty, writeback, evicted, evicted_recently;
   } pages{};
-  if (::syscall(cachestat_number, file.cached_descriptor(), &range, &pages, 0) != 0) return false;
-  static const std::int64_t page_bytes = ::sysconf(_SC_PAGESIZE);
-  const std::int64_t touched =
-      (align_up(offset + bytes, page_bytes) - align_down(offset, page_bytes)) / page_bytes;
-  return static_cast<std::int64_t>(pages.cached) >= touched;
+  if (::syscall(cachestat_number, file.cached_descriptor(), &range, &pages, 0) != 0) return -1;
+  return static_cast<std::int64_t>(pages.cached);
+#else
+  (void)file, (void)offset, (void)bytes;
+  return -1;
+#endif
+}
+
+/// Looks for bytes of the range in the cache, at distances that are even.
+bool samples_cached(const File& file, std::int64_t offset, std::int64_t bytes) {
+#if defined(RWF_NOWAIT)
+  constexpr std::int64_t samples = 32;
+  for (std::int64_t k = 0; k < samples; ++k) {
+    std::byte read{};
+    const iovec part{&read, 1};
+    const std::int64_t at = offset + (bytes - 1) / (samples - 1) * k;
+    if (::preadv2(file.cached_descriptor(), &part, 1, at, RWF_NOWAIT) != 1) return false;
+  }
+  return true;
 #else
   (void)file, (void)offset, (void)bytes;
   return false;
 #endif
 }
 
+std::int64_t pages_of(std::int64_t offset, std::int64_t bytes) {
+  static const std::int64_t page_bytes = ::sysconf(_SC_PAGESIZE);
+  return (align_up(offset + bytes, page_bytes) - align_down(offset, page_bytes)) / page_bytes;
+}
+
 Status read_cached(File& file, const FileRun& run) {
   const Progress progress = read_all(file.cached_descriptor(), run);
   if (progress.bytes == run.bytes) return {};
   if (progress.error_number != 0) return file_error("read", file.path(), progress.error_number);
-  return Error{
-      ErrorCode::io,
-      "'" + file.path() + "' has " + std::to_string(file.size()) +
-          " bytes and the array needs those up to " + std::to_string(run.offset + run.bytes),
-      "it was truncated after it was opened, or the shape, the type or the offset is wrong"};
+  return too_short(file, run.offset + run.bytes);
 }
 
 Status write_failed(File& file, const FileRun& run, const Progress& progress) {
@@ -126,6 +140,14 @@ bool refuses_direct(int error_number) {
 }
 
 }  // namespace
+
+Error too_short(const File& file, std::int64_t end) {
+  return Error{ErrorCode::io,
+               "'" + file.path() + "' has " + std::to_string(file.size()) +
+                   " bytes and the array needs those up to " + std::to_string(end),
+               "it was truncated after it was opened, or the shape, the type or the offset is "
+               "wrong"};
+}
 
 ScratchBuffer::ScratchBuffer(std::int64_t bytes) : bytes_(align_up(bytes, huge_page_bytes)) {
   // A large page is one segment to the disk's driver where small ones are hundreds: direct reads
@@ -155,7 +177,8 @@ Status read_run(File& file, const FileRun& run, bool padded) {
   const bool whole = begin == run.offset && end == run.offset + run.bytes;
   const FileRun pages = part(run, begin, end);
   if (!file.direct() || run.bytes < direct_bytes_min || !(padded || whole) ||
-      !address_suits(file, pages.memory) || all_cached(file, run.offset, run.bytes)) {
+      !address_suits(file, pages.memory) ||
+      pages_cached(file, run.offset, run.bytes) >= pages_of(run.offset, run.bytes)) {
     return read_cached(file, run);
   }
   const Progress progress = read_all(file.direct_descriptor(), pages);
@@ -188,33 +211,14 @@ Status write_run(File& file, const FileRun& run) {
   return write_cached(file, part(run, end, run_end));
 }
 
+bool is_cached(const File& file, std::int64_t offset, std::int64_t bytes) {
+  if (bytes <= 0) return true;
+  const std::int64_t cached = pages_cached(file, offset, bytes);
+  return cached < 0 ? samples_cached(file, offset, bytes) : cached >= pages_of(offset, bytes);
+}
+
 void read_soon(File& file, std::int64_t offset, std::int64_t bytes) {
   ::posix_fadvise(file.cached_descriptor(), offset, bytes, POSIX_FADV_WILLNEED);
-}
-
-MappedWindow::MappedWindow(File& file, std::int64_t offset, std::int64_t bytes) {
-#if defined(__linux__)
-  if (!file.readable() || !file.writable()) return;
-  if (offset + bytes > file.size()) return;  // stores beyond the end would be signals
-  const std::int64_t begin = align_down(offset, ::sysconf(_SC_PAGESIZE));
-  base_bytes_ = static_cast<std::size_t>(offset + bytes - begin);
-  void* base = ::mmap(nullptr, base_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED,
-                      file.cached_descriptor(), begin);
-  if (base == MAP_FAILED) return;
-  base_ = base;
-  // No read-ahead around a fault (W3); the pages that are needed are read in large pieces instead.
-  ::madvise(base, base_bytes_, MADV_RANDOM);
-  read_soon(file, begin, static_cast<std::int64_t>(base_bytes_));
-  if (!map_for_writing(static_cast<std::byte*>(base), static_cast<std::int64_t>(base_bytes_)))
-    return;
-  data_ = static_cast<std::byte*>(base) + (offset - begin);
-#else
-  (void)file, (void)offset, (void)bytes;
-#endif
-}
-
-MappedWindow::~MappedWindow() {
-  if (base_ != nullptr) ::munmap(base_, base_bytes_);
 }
 
 }  // namespace tranship::file

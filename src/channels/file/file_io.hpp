@@ -58,25 +58,15 @@ Status read_run(File& file, const FileRun& run, bool padded);
 /// Writes `run`: whole pages of a large run bypass the cache, the rest goes through it.
 Status write_run(File& file, const FileRun& run);
 
+/// Returns whether the range is in the page cache, so that reading it needs no I/O. Where the
+/// kernel does not say so, as before Linux 6.5 and for files of others, some bytes of it are looked
+/// for.
+bool is_cached(const File& file, std::int64_t offset, std::int64_t bytes);
+
+/// Returns the error for a file that ends before `end`.
+Error too_short(const File& file, std::int64_t end);
+
 /// Asks the kernel to start reading, so that many small reads are in flight at the same time.
 void read_soon(File& file, std::int64_t offset, std::int64_t bytes);
-
-/// A window of the file, mapped for writing with every page present, so that stores cannot fail.
-class MappedWindow {
- public:
-  MappedWindow(File& file, std::int64_t offset, std::int64_t bytes);
-  ~MappedWindow();
-  MappedWindow(const MappedWindow&) = delete;
-  MappedWindow& operator=(const MappedWindow&) = delete;
-
-  /// Returns the address of the byte at `offset`; null if the system cannot map the window or
-  /// provide its pages.
-  std::byte* data() const { return data_; }
-
- private:
-  std::byte* data_ = nullptr;
-  void* base_ = nullptr;
-  std::size_t base_bytes_ = 0;
-};
 
 }  // namespace tranship::file

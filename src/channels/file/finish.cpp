@@ -103,7 +103,11 @@ Status File::sync() {
 /// Gives the file its name, or removes its mark. Called under the mutex.
 Status File::complete() {
   if (new_file_) {
-    if (transfers_begun_ == 0 && payload_bytes_ > 0 && new_file_->name_is_taken()) return {};
+    if (transfers_begun_ == 0 && payload_bytes_ > 0 && new_file_->name_is_taken()) {
+      replaced_nothing_ = true;
+      return {};
+    }
+    replaced_nothing_ = false;
     if (Status published = new_file_->publish(durable_); !published) return published;
     new_file_.reset();
     return {};
@@ -131,6 +135,35 @@ Status File::finish(std::unique_lock<std::mutex>& lock) {
     transfers_flushed_ = begun;
     return {};
   }
+}
+
+/// Called under the mutex, when no transfer is in flight and what was written is on the disk: space
+/// that was reserved and not written counts as a hole then.
+std::string File::missing_here() const {
+  if (!is_new_ || payload_bytes_ <= 0 || !failure()) return {};
+  if (replaced_nothing_) {
+    return "nothing was copied into it, and the file that was there stays";
+  }
+  std::int64_t hole = -1;
+  const bool dense = payload_bytes_ == bytes_min_ - head_bytes_;
+  if (dense && lies_here()) {
+    const off_t found = ::lseek(cached_descriptor_, head_bytes_, SEEK_HOLE);
+    if (found >= 0 && found < bytes_min_) hole = found;
+  }
+  if (bytes_written_ >= payload_bytes_ && hole < 0) return {};
+  if (bytes_written_ < payload_bytes_) {
+    return std::to_string(bytes_written_) + " of its " + std::to_string(payload_bytes_) +
+           " bytes were copied into it, the rest is zeros";
+  }
+  return "nothing was copied to byte " + std::to_string(hole - head_bytes_) +
+         " of its elements, which is zeros";
+}
+
+std::string File::missing() const {
+  if (forked()) return {};
+  std::lock_guard lock(mutex_);
+  const std::string text = missing_here();
+  return text.empty() ? text : "'" + path_ + "' was not written whole: " + text;
 }
 
 Status File::flush() {
@@ -162,14 +195,17 @@ void File::let_go() {
   if (forked() || !writable_ || closed_.load(std::memory_order_acquire)) return;
   std::unique_lock lock(mutex_);
   if (!failure() || (!new_file_ && (!mark_ || !mark_->set()))) return;
-  if (new_file_ && bytes_written_ < payload_bytes_) {
-    if (transfers_begun_ == 0) return;
-    std::fprintf(stderr,
-                 "tranship: '%s' was not made: %lld of its %lld bytes were written when it was "
-                 "dropped; call flush() or close() to make it as it is\n",
-                 path_.c_str(), static_cast<long long>(bytes_written_),
-                 static_cast<long long>(payload_bytes_));
-    return;
+  if (new_file_) {
+    if (transfers_begun_ == 0 && payload_bytes_ > 0) return;
+    (void)sync();
+    if (const std::string text = missing_here(); !text.empty()) {
+      std::fprintf(
+          stderr,
+          "tranship: '%s' was not made: %s when it was dropped; call flush() or close() to "
+          "make it as it is\n",
+          path_.c_str(), text.c_str());
+      return;
+    }
   }
   if (Status status = finish(lock); !status) {
     std::fprintf(stderr, "tranship: %s\n", status.error().text().c_str());

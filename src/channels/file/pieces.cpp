@@ -7,8 +7,6 @@ namespace {
 
 /// A read may fetch this many times the bytes needed, in whole pages, if it saves I/Os.
 constexpr std::int64_t waste_factor = 4;
-/// Runs shorter than this are cheaper to store into mapped pages than to write with a system call.
-constexpr std::int64_t mapped_run_bytes_max = 1024;
 
 const FileLoop& loop_of(std::span<const FileNest> members, int level) {
   return members.front().loops[static_cast<std::size_t>(level)];
@@ -123,27 +121,6 @@ void pack(std::span<const FileNest> members, const PieceLimits& limits, std::int
   plan.block = 1;
 }
 
-/// Extends the window over holes that are smaller than a page: every page in it is one that the
-/// group writes to, so storing through a mapping dirties no page of another (W2).
-void find_mapped(std::span<const FileNest> members, const PieceLimits& limits, PiecePlan& plan) {
-  const int rank = members.front().rank;
-  int level = plan.run_level;
-  std::int64_t block = 1;
-  for (; level < rank; ++level) {
-    const FileLoop& loop = loop_of(members, level);
-    if (loop.file_stride - span_bytes(members, level) >= limits.page_bytes) break;
-    const std::int64_t fit = block_in_window(members, limits, level);
-    if (fit == loop.extent) continue;
-    if (fit >= 2) block = balanced(fit, loop, limits);
-    break;
-  }
-  if (level == plan.run_level && block == 1) return;
-  plan.method = PieceMethod::mapped;
-  plan.dense = block > 1 ? level + 1 : level;
-  plan.level = level;
-  plan.block = block;
-}
-
 void count_pieces(std::span<const FileNest> members, PiecePlan& plan) {
   const FileNest& first = members.front();
   const std::int64_t extent = first.loops[static_cast<std::size_t>(plan.level)].extent;
@@ -166,25 +143,71 @@ PiecePlan plan_members(std::span<const FileNest> members, const PieceLimits& lim
   const bool single = members.size() == 1;
   if (single && members.front().element_bytes > limits.window_bytes) {
     plan.bytes_block = limits.window_bytes;
+    plan.large = true;
     count_pieces(members, plan);
     return plan;
   }
-  plan.solid_runs = find_io(members, limits, direction, plan);
-  plan.run_level = plan.solid_runs ? std::min(plan.dense, plan.level) : 0;
-  const std::int64_t io_bytes =
-      plan.solid_runs ? shape_of(members, limits, plan.level, plan.block).bytes : 0;
-  const bool small_holes = single || span_bytes(members, 0) < limits.page_bytes;
-  if (direction == Direction::write && io_bytes < mapped_run_bytes_max && small_holes) {
-    find_mapped(members, limits, plan);
-  }
-  if (plan.method != PieceMethod::mapped) {
-    if (!plan.solid_runs) return PiecePlan{};
-    plan.method = single && plan.dense == 0 ? PieceMethod::straight : PieceMethod::image;
-    if (plan.dense == plan.level && io_bytes < limits.large_bytes) {
-      pack(members, limits, io_bytes, plan);
-    }
+  if (!find_io(members, limits, direction, plan)) return PiecePlan{};
+  const IoShape io = shape_of(members, limits, plan.level, plan.block);
+  plan.large = io.bytes == io.payload && io.bytes >= limits.large_bytes;
+  plan.io_bytes = io.bytes;
+  plan.method = single && plan.dense == 0 ? PieceMethod::straight : PieceMethod::image;
+  if (plan.dense == plan.level && io.bytes < limits.large_bytes) {
+    pack(members, limits, io.bytes, plan);
   }
   count_pieces(members, plan);
+  return plan;
+}
+
+PiecePlan plan_io(std::span<const FileNest> nests, const PieceLimits& limits, Direction direction) {
+  std::size_t members = 1;
+  std::int64_t lowest = nests.front().file_offset;
+  std::int64_t highest = lowest + nests.front().element_bytes;
+  while (members < nests.size() && members < group_members_max) {
+    const FileNest& next = nests[members];
+    if (next.empty() || !same_loops(nests.front(), next)) break;
+    lowest = std::min(lowest, next.file_offset);
+    highest = std::max(highest, next.file_offset + next.element_bytes);
+    if (highest - lowest > limits.window_bytes) break;
+    ++members;
+  }
+  if (members > 1) {
+    const PiecePlan joint = plan_members(nests.first(members), limits, direction);
+    if (joint.pieces > 0) return joint;
+  }
+  PiecePlan plan = plan_members(nests.first(1), limits, direction);
+  plan.apart = members - 1;
+  return plan;
+}
+
+/// Returns the division of the members of `io`, the front of `nests`, as a group that is read
+/// through a map.
+PiecePlan plan_viewed(std::span<const FileNest> nests, const PieceLimits& limits,
+                      const PiecePlan& io) {
+  const std::span<const FileNest> members = nests.first(io.members);
+  PiecePlan plan;
+  plan.method = PieceMethod::viewed;
+  plan.members = io.members;
+  std::int64_t point_bytes = 0;
+  for (const FileNest& member : members) {
+    point_bytes += std::max(member.element_bytes, viewed_run_bytes);
+  }
+  std::int64_t block_bytes = point_bytes;
+  const int rank = members.front().rank;
+  while (plan.level < rank) {
+    const std::int64_t extent = loop_of(members, plan.level).extent;
+    const std::int64_t fit = std::max<std::int64_t>(limits.view_bytes / block_bytes, 1);
+    if (fit < extent) {
+      plan.block = fit;
+      break;
+    }
+    block_bytes *= extent;
+    ++plan.level;
+  }
+  plan.dense = plan.level + 1;
+  plan.whole = plan.level == rank;
+  if (plan.whole) plan.members = 1;
+  count_pieces(members.first(plan.members), plan);
   return plan;
 }
 
@@ -252,24 +275,13 @@ std::int64_t span_bytes(std::span<const FileNest> members, int level) {
 
 PiecePlan plan_pieces(std::span<const FileNest> nests, const PieceLimits& limits,
                       Direction direction) {
-  std::size_t members = 1;
-  std::int64_t lowest = nests.front().file_offset;
-  std::int64_t highest = lowest + nests.front().element_bytes;
-  while (members < nests.size() && members < group_members_max) {
-    const FileNest& next = nests[members];
-    if (next.empty() || !same_loops(nests.front(), next)) break;
-    lowest = std::min(lowest, next.file_offset);
-    highest = std::max(highest, next.file_offset + next.element_bytes);
-    if (highest - lowest > limits.window_bytes) break;
-    ++members;
-  }
-  if (members > 1) {
-    const PiecePlan joint = plan_members(nests.first(members), limits, direction);
-    if (joint.pieces > 0) return joint;
-  }
-  PiecePlan plan = plan_members(nests.first(1), limits, direction);
-  plan.apart = members - 1;
-  return plan;
+  const PiecePlan io = plan_io(nests, limits, direction);
+  if (!limits.viewed || io.large) return io;
+  const bool reads = direction == Direction::read;
+  // To store into a page that is not in the cache, the kernel reads it first; whole ones need not
+  // be read to be written.
+  const bool suits = limits.cached || (!reads && io.io_bytes < limits.page_bytes);
+  return suits ? plan_viewed(nests, limits, io) : io;
 }
 
 std::int64_t Piece::memory_offset(const FileNest& member) const {

@@ -55,13 +55,17 @@ struct PieceLimits {
   std::int64_t window_bytes = 1 << 20;   ///< largest I/O, and size of a scratch buffer
   std::int64_t large_bytes = 64 * 1024;  ///< I/Os of at least this size are pieces of their own
   std::int64_t page_bytes = 4096;
+  bool viewed = false;  ///< whether there is a map of the file
+  bool cached = false;  ///< whether all that the request touches is in the page cache
+  /// Bytes of a piece that is carried through a map.
+  std::int64_t view_bytes = 512 * 1024;
 };
 
 /// How the bytes of a piece are moved.
 enum class PieceMethod {
   straight,  ///< runs are contiguous on both sides; a scratch buffer only aligns them
   image,     ///< the copier gathers to or scatters from an image in the file's order
-  mapped,    ///< small runs with small holes are stored into the mapped file
+  viewed,    ///< the copier reads short runs from the mapped file, or stores them there
 };
 
 /// The division of one group into pieces.
@@ -69,8 +73,9 @@ struct PiecePlan {
   PieceMethod method = PieceMethod::straight;
   std::size_t members = 0;  ///< number of nests of the group
   std::size_t apart = 0;    ///< following nests that are not worth trying as a group
-  bool solid_runs = false;  ///< the loops below `run_level` leave no hole
-  int run_level = 0;
+  bool whole = false;  ///< of viewed: the only piece is the group, to which any nests may be added
+  std::int64_t io_bytes = 0;  ///< of one I/O
+  bool large = false;         ///< the I/Os are large and without a hole
   int dense = 0;
   int level = 0;
   std::int64_t block = 1;
@@ -82,6 +87,9 @@ struct PiecePlan {
 /// nests: At most group_members_max nests, normalised to the file's side.
 PiecePlan plan_pieces(std::span<const FileNest> nests, const PieceLimits& limits,
                       Direction direction);
+
+/// What a short run costs at least to carry through a map, in bytes of a long run.
+inline constexpr std::int64_t viewed_run_bytes = 128;
 
 /// The position of one piece in its group.
 struct Piece {

@@ -9,6 +9,9 @@
 #include <cstring>
 #include <sstream>
 
+#include "os/file_error.hpp"
+#include "os/new_file.hpp"
+
 namespace tranship::fabric {
 namespace {
 
@@ -84,7 +87,7 @@ std::optional<Contact> parse_file(const std::string& content) {
 }
 
 /// Returns the beginning of a regular file; nothing, with errno set, if it cannot be read.
-std::optional<std::string> read_whole(const std::string& path, int flags) {
+std::optional<std::string> read_begin(const std::string& path, int flags) {
   const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags));
   struct stat info {};
   if (!file || fstat(file.get(), &info) != 0) return std::nullopt;
@@ -99,17 +102,15 @@ std::optional<std::string> read_whole(const std::string& path, int flags) {
   return content;
 }
 
-Error failed(const std::string& path, const char* what) {
-  return {ErrorCode::io,
-          "the contact file " + path + " could not be " + what + ": " + std::strerror(errno)};
-}
-
 /// Checks that the existing file may be replaced.
 Status check_replaceable(const std::string& path) {
-  const auto content = read_whole(path, O_NOFOLLOW);
+  const auto content = read_begin(path, O_NOFOLLOW);
   const auto there = content ? parse_file(*content) : std::nullopt;
   if (!there) {
     if (!content && errno == ENOENT) return {};
+    if (!content && (errno == ENAMETOOLONG || errno == ENOTDIR)) {
+      return file_error("write the contact file", path, errno);
+    }
     return Error{ErrorCode::invalid_argument, "'" + path + "' is there, and is no contact file",
                  "choose another name, or remove "
                  "it"};
@@ -124,20 +125,6 @@ Status check_replaceable(const std::string& path) {
   return {};
 }
 
-/// Moves the written file into place; replaces only a file that may be replaced.
-Status put_in_place(const std::string& temporary, const std::string& path) {
-  if (link(temporary.c_str(), path.c_str()) == 0) {
-    (void)unlink(temporary.c_str());
-    return {};
-  }
-  Status status = check_replaceable(path);
-  if (status && rename(temporary.c_str(), path.c_str()) != 0) {
-    status = failed(path, "put in place");
-  }
-  if (!status) (void)unlink(temporary.c_str());
-  return status;
-}
-
 }  // namespace
 
 std::string Contact::text() const {
@@ -147,31 +134,24 @@ std::string Contact::text() const {
 }
 
 Status write_contact(const std::string& path, const Contact& contact) {
-  std::array<std::byte, 12> random{};
-  if (Status status = fill_random(random); !status) return status;
-  const std::string temporary = path + "." + to_hex(random) + ".new";
-  constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  const FileDescriptor file(open(temporary.c_str(), flags, 0600));
-  if (!file) return failed(path, "made");
-  const std::string content = content_of(contact);
-  const ssize_t written = write(file.get(), content.data(), content.size());
-  if (written != static_cast<ssize_t>(content.size())) {
-    if (written >= 0) errno = ENOSPC;
-    const Error error = failed(path, "written");
-    (void)unlink(temporary.c_str());
-    return error;
-  }
-  return put_in_place(temporary, path);
+  NewFileOptions options;
+  options.mode = 0600;
+  options.may_replace = [&] { return check_replaceable(path); };
+  Status written = tranship::write_whole(path, content_of(contact), std::move(options));
+  if (written || written.error().code == ErrorCode::invalid_argument) return written;
+  Error error = written.error();
+  error.message = "the contact file cannot be written: " + error.message;
+  return error;
 }
 
 void remove_contact(const std::string& path, const Contact& contact) {
-  const auto content = read_whole(path, O_NOFOLLOW);
+  const auto content = read_begin(path, O_NOFOLLOW);
   if (content && *content == content_of(contact)) (void)unlink(path.c_str());
 }
 
 Result<Contact> read_contact(const std::string& text) {
   Contact contact;
-  const auto content = read_whole(text, 0);
+  const auto content = read_begin(text, 0);
   if (!content) {
     if (parse(text, contact)) return contact;
     return Error{ErrorCode::not_found, "'" + text + "' is neither a contact file nor host:port",

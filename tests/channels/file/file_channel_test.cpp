@@ -6,14 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/test.hpp"
@@ -565,10 +568,32 @@ TEST(file_that_is_let_go_takes_its_name_if_all_was_written) {
     options.payload_bytes = 50;
     auto opened = File::open(path, options);
     REQUIRE(opened.ok());
-    if (written > 0) (*opened)->note_transfer("a copy", written)({});
+    if (written > 0) {
+      const Bytes bytes(50, std::byte{1});
+      EXPECT(::pwrite((*opened)->cached_descriptor(), bytes.data(), 50, 0) == 50);
+      (*opened)->note_transfer("a copy", written)({});
+      EXPECT((*opened)->missing().empty());
+    }
     opened->reset();
     EXPECT_EQ(::access(path.c_str(), F_OK) == 0, written == 50);
   }
+}
+
+TEST(file_says_what_was_not_written) {
+  Folder folder(parents().front());
+  constexpr std::int64_t bytes = 1 << 20;
+  FileOptions options{.mode = FileMode::replace, .bytes_min = bytes};
+  options.payload_bytes = bytes;
+  auto file = File::open(folder.file("array"), options);
+  REQUIRE(file.ok());
+  EXPECT((*file)->missing().find("0 of its 1048576 bytes") != std::string::npos);
+  for (int k = 0; k < 2; ++k) {  // twice the same half
+    const Bytes half(bytes / 2, std::byte{1});
+    EXPECT(::pwrite((*file)->cached_descriptor(), half.data(), half.size(), 0) == bytes / 2);
+    (*file)->note_transfer("a copy", bytes / 2)({});
+  }
+  EXPECT((*file)->flush().ok());
+  EXPECT((*file)->missing().find("nothing was copied to byte") != std::string::npos);
 }
 
 TEST(file_to_be_changed_must_exist) {
@@ -692,6 +717,40 @@ TEST(file_cut_short_after_it_was_opened) {
       EXPECT(says(status.error(), "has 500000 bytes and the array needs"));
     }
   }
+}
+
+/// Another process may cut a file at any time: requests fail then, or they are right.
+TEST(file_that_is_cut_and_filled_meanwhile) {
+  Folder folder(parents().front());
+  constexpr std::int64_t bytes = 1 << 20;
+  const Bytes ones(bytes, std::byte{1});
+  put_content(folder.file("array"), ones);
+  auto file = open_file(folder.file("array"), FileMode::read_write, bytes);
+  FileChannel channel(options_of(2, 1 << 18));
+  std::atomic<bool> stop{false};
+  std::thread cutting([&] {
+    while (!stop.load()) {
+      (void)::ftruncate(file->cached_descriptor(), 4096);
+      (void)::pwrite(file->cached_descriptor(), ones.data(), ones.size(), 0);
+    }
+  });
+  const LoopNest column = rows(4, bytes / 512, 512, 4);
+  const LoopNest back = rows(4, bytes / 512, 4, 512);
+  int failed = 0;
+  for (int k = 0; k < 200; ++k) {
+    Bytes memory(static_cast<std::size_t>(bytes / 128), std::byte{1});
+    const Place plain{memory.data(), nullptr};
+    const Place disk{nullptr, file.get()};
+    const Status status = k % 2 == 0 ? carry(channel, request_of({&column, 1}, disk, plain))
+                                     : carry(channel, request_of({&back, 1}, plain, disk));
+    if (!status) {
+      ++failed;
+      EXPECT(says(status.error(), "the array needs those up to"));
+    }
+  }
+  stop = true;
+  cutting.join();
+  std::printf("%d of 200 requests failed\n", failed);
 }
 
 TEST(file_idle_ends_when_a_request_does) {
