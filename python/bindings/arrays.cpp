@@ -1,22 +1,21 @@
 // Arrays from Python buffers, layouts and files.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cerrno>
+#include <chrono>
 #include <cstring>
-#include <limits>
+#include <memory>
 #include <span>
 #include <utility>
 
 #include "bindings.hpp"
-#include "channels/file/file.hpp"
+#include "channels/file/file_channel.hpp"
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
@@ -304,14 +303,35 @@ FileMode file_mode(const std::string& mode) {
   return mode == "w" ? FileMode::replace : FileMode::update;
 }
 
+/// Records with padding between their fields, as NumPy has them. No layout describes them.
+struct Records {
+  std::vector<std::int64_t> offsets;  ///< of the fields; empty: there is no padding
+  std::vector<std::int64_t> strides;  ///< in bytes, of the dimensions
+  std::int64_t bytes = 0;             ///< of all records
+};
+
+std::shared_ptr<const Mapping> mapping_of_records(const Extents& extents, const Fields& fields,
+                                                  const Records& records) {
+  IndexSpace space;
+  for (const auto& [name, extent] : extents) space.push_back({name, extent});
+  std::vector<Mapping::StridedField> placed;
+  for (std::size_t k = 0; k < fields.size(); ++k) {
+    const auto& [name, type, bytes] = fields[k];
+    placed.push_back({{name, type, bytes}, records.offsets[k], records.strides});
+  }
+  return unwrap(Mapping::make_strided(std::move(space), std::move(placed)));
+}
+
 /// Opens a file as an array. header: First bytes of a new file. mode: "r", "w" or "r+".
 Array file(const std::string& path, const Extents& extents, const Fields& fields,
            const std::string& layout, std::int64_t offset, const std::string& mode, bool direct,
-           bool named, bool durable, const nb::bytes& header, bool npy) {
-  auto mapping = mapping_of(extents, fields, layout);
+           bool named, bool durable, const nb::bytes& header, bool npy, const Records& records) {
+  const bool padded = !records.offsets.empty();
+  auto mapping =
+      padded ? mapping_of_records(extents, fields, records) : mapping_of(extents, fields, layout);
   FileOptions options;
   options.mode = file_mode(mode);
-  options.bytes_min = offset + mapping->end_bytes();
+  options.bytes_min = offset + (padded ? records.bytes : mapping->end_bytes());
   options.direct = direct;
   options.durable = durable;
   options.npy = npy;
@@ -413,34 +433,21 @@ nb::list described_extents(const Array& array) {
   return extents;
 }
 
-/// Returns the bytes of a file from the first to the last that the nests read.
-Result<std::vector<std::byte>> read_span(const File& file, std::span<const LoopNest> nests,
-                                         std::int64_t base, std::int64_t& first) {
-  std::int64_t last = 0;
-  first = std::numeric_limits<std::int64_t>::max();
-  for (const LoopNest& nest : nests) {
-    std::int64_t low = base + nest.source_offset;
-    std::int64_t high = low + nest.element_bytes;
-    for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
-      const std::int64_t reach = (nest.loops[k].extent - 1) * nest.loops[k].source_stride;
-      (reach < 0 ? low : high) += reach;
-    }
-    first = std::min(first, low);
-    last = std::max(last, high);
-  }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(last - first));
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t got = ::pread(file.cached_descriptor(), bytes.data() + done, bytes.size() - done,
-                                first + static_cast<std::int64_t>(done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return file_error("read", file.path(), errno);
-    if (got == 0) {
-      return Error{ErrorCode::io, "'" + file.path() + "' was cut short after it was opened",
-                   "open it again when it is whole"};
-    }
-    done += static_cast<std::size_t>(got);
-  }
-  return bytes;
+/// Reads parts of a file into host memory, without an engine.
+Status read_file(File& file, std::span<const LoopNest> nests, const Place& source,
+                 std::byte* target) {
+  FileChannelOptions options;
+  options.copy = copy_nests;
+  FileChannel channel(std::move(options));
+  Request request;
+  request.nests = nests;
+  request.source = source;
+  request.target = {target, nullptr};
+  for (const LoopNest& nest : nests) request.bytes += nest.bytes();
+  if (Status submitted = channel.submit(request); !submitted) return submitted;
+  std::array<Finished, 1> finished;
+  while (channel.poll(finished) == 0) channel.idle(std::chrono::milliseconds(100));
+  return finished.front().status;
 }
 
 /// Copies an array in host memory, or of a file, without an engine, for conversions to NumPy.
@@ -451,7 +458,7 @@ void read_into(const Array& source, nb::handle target) {
   lower({source.view.mapping.get(), source.view.lower}, {to.view.mapping.get(), to.view.lower},
         source.view.extents, fields, nests);
   if (source.view.bytes() == 0) return;
-  const auto* opened = dynamic_cast<const File*>(source.place.attachment);
+  auto* opened = dynamic_cast<File*>(source.place.attachment);
   if (opened == nullptr) {
     if (source.memory_kind != MemoryKind::host) {
       raise({ErrorCode::invalid_argument, source.name + " is not read by NumPy",
@@ -464,14 +471,7 @@ void read_into(const Array& source, nb::handle target) {
   unwrap(opened->admits(true));
   Status status = [&]() -> Status {
     nb::gil_scoped_release released;
-    const auto base =
-        static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(source.place.address));
-    std::int64_t first = 0;
-    auto bytes = read_span(*opened, nests, base, first);
-    if (!bytes) return bytes.error();
-    for (LoopNest& nest : nests) nest.source_offset += base - first;
-    copy_nests(nests, bytes->data(), to.place.address, false);
-    return {};
+    return read_file(*opened, nests, source.place, to.place.address);
   }();
   unwrap(status);
 }
@@ -637,6 +637,11 @@ void bind_arrays(nb::module_& module) {
       .def("field", &field_of, nb::arg("name"))
       .def("flush", [](const Array& array) { end_file(array, &File::flush); })
       .def("close", [](const Array& array) { end_file(array, &File::close); })
+      .def("missing",
+           [](const Array& array) {
+             const File* opened = file_in(array);
+             return opened == nullptr ? std::string() : opened->missing();
+           })
       .def("discard", [](const Array& array) {
         if (File* opened = file_in(array)) opened->discard();
       });
@@ -645,9 +650,22 @@ void bind_arrays(nb::module_& module) {
   module.def("strided", &strided, nb::arg("owner"), nb::arg("address"), nb::arg("shape"),
              nb::arg("strides"), nb::arg("fields"), nb::arg("writable"),
              nb::arg("names") = std::vector<std::string>{});
+  nb::class_<Records>(module, "Records", "Records with padding between their fields.")
+      .def(nb::init<>())
+      .def_rw("offsets", &Records::offsets)
+      .def_rw("strides", &Records::strides)
+      .def_rw("bytes", &Records::bytes);
   module.def("file", &file, nb::arg("path"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("layout"), nb::arg("offset"), nb::arg("mode"), nb::arg("direct"),
-             nb::arg("named"), nb::arg("durable"), nb::arg("header"), nb::arg("npy"));
+             nb::arg("named"), nb::arg("durable"), nb::arg("header"), nb::arg("npy"),
+             nb::arg("records"));
+  nb::class_<NewFile>(module, "NewFile", "A file that gets its name when it is whole.")
+      .def_prop_ro("descriptor", &NewFile::descriptor)
+      .def("publish", [](NewFile& file) { unwrap(file.publish(false)); });
+  module.def(
+      "new_file",
+      [](const std::string& path) { return std::shared_ptr<NewFile>(unwrap(NewFile::make(path))); },
+      nb::arg("path"));
   module.def(
       "note_shared_buffers",
       [](nb::handle type) {

@@ -20,6 +20,7 @@ from typing import IO
 
 from . import __version__, profiles
 from .errors import Error, InvalidArgument, NotFound
+from .files import new_file
 from .installed import include_folder, library_file
 
 __all__ = ["MpiLibrary", "find_compiler"]
@@ -108,7 +109,8 @@ class MpiLibrary:
                 "check that the launcher starts two processes here; with --pack always or "
                 "--pack never nothing is measured",
             )
-        write_whole(path, lines.encode())
+        with new_file(path) as file:
+            file.write(lines.encode())
         return path
 
     def _key(self) -> str:
@@ -276,10 +278,3 @@ def last_lines(outcome: subprocess.CompletedProcess[str]) -> str:
     """Returns what a command said last."""
     lines = [*outcome.stdout.splitlines(), *outcome.stderr.splitlines()]
     return " / ".join(line.strip() for line in lines[-4:]) or f"exit code {outcome.returncode}"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-        file.write(content)
-    os.replace(file.name, path)

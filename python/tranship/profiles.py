@@ -12,6 +12,7 @@ from typing import Any
 from . import _core
 from .arguments import check_path, check_switch, check_whole
 from .errors import InvalidArgument, NotFound
+from .files import read_text
 
 __all__ = ["cache_path", "calibrate", "load", "machine_names", "of_this_machine", "read_profile"]
 
@@ -145,7 +146,7 @@ def load(machine: str | os.PathLike[str]) -> str:
             f"give a file, or the name of one that comes with the package ({names})",
         )
     try:
-        return _core.check_profile(path.read_text(encoding="utf-8"))
+        return _core.check_profile(read_text(path))
     except UnicodeDecodeError:
         raise InvalidArgument(
             f"{text} is not a text file, and so not a machine profile",

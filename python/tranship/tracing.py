@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import InvalidArgument
+from .files import open_to_read, write_text
 
 __all__ = ["MergedTrace", "merge_traces"]
 
@@ -96,7 +97,7 @@ def merge_traces(
     )
     if target is not None:
         content = {"traceEvents": [*names, *merged.events], "displayTimeUnit": "ms"}
-        Path(target).write_text(json.dumps(content), encoding="utf-8")
+        write_text(target, json.dumps(content))
     return merged
 
 
@@ -116,7 +117,8 @@ def files_of(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
 def read_trace(path: Path) -> dict[str, Any]:
     """Reads the trace of one process."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        with open_to_read(path) as file:
+            content = json.loads(file.read())
     except ValueError:
         content = None
     if not isinstance(content, dict) or not {"traceEvents", "process"} <= content.keys():

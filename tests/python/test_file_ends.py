@@ -161,10 +161,10 @@ def test_a_file_that_nothing_was_copied_to_replaces_no_other(
     engine.copy(numbers(), target).wait(timeout=20)
     target.close()
     assert np.array_equal(np.fromfile(path, "f4").reshape(SHAPE), numbers())
-    with new_file(path):
+    with pytest.warns(UserWarning, match="the file that was there stays"), new_file(path):
         pass
     assert np.array_equal(np.fromfile(path, "f4").reshape(SHAPE), numbers())
-    with new_file(tmp_path / "zeros.npy"):
+    with pytest.warns(UserWarning, match="0 of its"), new_file(tmp_path / "zeros.npy"):
         pass
     assert np.array_equal(np.load(tmp_path / "zeros.npy"), np.zeros(SHAPE))
     with ts.File(path, extents=(0, 3), fields="f4", mode="w"):
@@ -421,3 +421,37 @@ def test_a_npy_file_that_was_cut_is_not_changed_in_place(tmp_path: Path) -> None
     with pytest.raises(ts.OutOfRange, match="4000 bytes and the array needs 8128"):
         ts.File(path, mode="r+")
     assert path.read_bytes() == cut
+
+
+def test_a_new_file_that_was_written_in_part_says_so(
+    engine: ts.Engine, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    """By the bytes that were copied, and where these were copied twice, by the file's holes."""
+    with new_file(tmp_path / "whole.npy") as target:
+        engine.copy(numbers()[:300], target[:300])
+        engine.copy(numbers()[300:], target[300:])
+    assert not recwarn
+    half = new_file(tmp_path / "half.npy")
+    engine.copy(numbers()[:512], half[:512]).wait(timeout=20)
+    half.flush()
+    with pytest.warns(UserWarning, match="half.npy' was not written whole: 2097152 of its 4194304"):
+        half.close()
+    half.close()
+    assert np.load(tmp_path / "half.npy")[512:].sum() == 0
+    twice = new_file(tmp_path / "twice.npy")
+    for _ in range(2):
+        engine.copy(numbers()[:512], twice[:512]).wait(timeout=20)
+    with pytest.warns(UserWarning, match=r"nothing was copied to byte 2\d{6} of"):
+        twice.close()
+
+
+def test_a_file_that_is_dropped_after_half_was_written_twice_is_not_made(
+    engine: ts.Engine, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    target = new_file(tmp_path / "twice.npy")
+    for _ in range(2):
+        engine.copy(numbers()[:512], target[:512]).wait(timeout=20)
+    del target
+    gc.collect()
+    assert eventually(lambda: "twice.npy' was not made" in capfd.readouterr().err)
+    assert names_in(tmp_path) == []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from .. import _core
@@ -15,7 +17,7 @@ from ..errors import InvalidArgument
 from .core_array import CoreArray
 from .dtypes import field_specs
 from .extents import Extents, c_order, extent_specs
-from .npy import new_npy, read_header
+from .npy import new_npy, read_header, records_of
 
 __all__ = ["File"]
 
@@ -73,6 +75,7 @@ class File(CoreArray, Closing):
                 f"mode={shown(mode)} is not a mode of a file",
                 'give "r" to read, "w" to make a new file, or "r+" to change one in place',
             )
+        self._closed = False
         self.path = check_path("path", path)
         direct, durable = check_switch("direct", direct), check_switch("durable", durable)
         check_whole("offset", offset, least=0)
@@ -104,6 +107,10 @@ class File(CoreArray, Closing):
             names, named = extent_specs(extents)
             specs = field_specs(fields)
             text = layout if layout is not None else c_order(names)
+            self._dtype = None if isinstance(fields, Mapping) else structure_of(fields)
+        self._records = None if self._dtype is None else records_of(self._dtype, names, text)
+        if self._records is None and not npy:
+            self._dtype = None
         self._core = _core.file(
             self.path,
             names,
@@ -116,6 +123,7 @@ class File(CoreArray, Closing):
             durable,
             head,
             npy,
+            _core.Records() if self._records is None else self._records,
         )
 
     def flush(self) -> None:
@@ -133,14 +141,31 @@ class File(CoreArray, Closing):
     def close(self) -> None:
         """Flushes what was written and closes the file. Further calls do nothing.
 
+        If a new file was only written in part, a `UserWarning` says how much of it: the rest is
+        zeros.
+
         Raises:
             Error: As for `flush`. A new file is removed.
         """
-        self._core.close()
+        self._close_file(stacklevel=3)
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         """Closes the file; after an exception removes a new one and leaves a changed one marked."""
         if kind is None:
-            self.close()
+            self._close_file(stacklevel=3)
         else:
             self._core.discard()
+
+    def _close_file(self, stacklevel: int) -> None:
+        """Closes the file, and warns the caller of so many levels above about a part."""
+        self._core.close()
+        missing = "" if self._closed else self._core.missing()
+        self._closed = True
+        if missing:
+            warnings.warn(missing, stacklevel=stacklevel)
+
+
+def structure_of(fields: npt.DTypeLike) -> np.dtype[Any] | None:
+    """Returns the type if it is a structure."""
+    dtype: np.dtype[Any] = np.dtype(fields)
+    return dtype if dtype.names is not None else None

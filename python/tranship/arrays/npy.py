@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-import errno
-import io
-import os
-import secrets
+import ast
+import math
+import re
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..errors import Error, InvalidArgument, NotFound, make
+from ..errors import Error, InvalidArgument
+from ..files import open_to_read
 from .dtypes import field_specs
 from .extents import Extents, c_order, extent_specs
 
-__all__ = ["Header", "beside", "new_npy", "read_header"]
+__all__ = ["Header", "new_npy", "read_header", "records_of"]
 
+MAGIC = b"\x93NUMPY"
 MARK = b"\x93TS~"
 """First bytes of a file while it is changed in place; the number of writers follows."""
+VERSIONS = {1: (2, "latin1"), 2: (4, "latin1"), 3: (4, "utf-8")}
+"""Versions of the format: bytes of the header's length, and the encoding of its text."""
+ALIGN_BYTES = 64
+HEADER_BYTES_MAX = 64 << 20
+"""Longest header that is read, of some million fields."""
+LEGACY = re.compile(r"(?<=\d)L\b")
+"""Python 2 wrote whole numbers so."""
 
 
 class Header(NamedTuple):
@@ -49,49 +56,80 @@ def read_header(path: str, writing: bool = False) -> Header:
         NotFound: There is no such file.
         InvalidArgument: Not a .npy file, or one that is not whole.
     """
-    if not os.path.exists(path):
-        raise NotFound(f"there is no file {path}", "check the path")
-    try:
-        with open(path, "rb") as file:
-            start = file.read(8)
-            if start[:4] == MARK and not writing:
-                raise InvalidArgument(
-                    f"{path} is not whole: {int.from_bytes(start[4:6], 'little')} writers that "
-                    "change it in place have not finished",
-                    "wait until they have called flush(), or "
-                    "make it again if they have failed or ended",
-                )
-            if start[:4] == MARK:
-                start = np.lib.format.MAGIC_PREFIX + start[6:]
-            version = np.lib.format.read_magic(io.BytesIO(start))
-            reader = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
-            shape, fortran, dtype = reader(file)
+    with open_to_read(path) as file:
+        try:
+            shape, fortran, dtype = parse(file, path, writing)
             offset = file.tell()
-    except IsADirectoryError:
-        raise InvalidArgument(f"{path} is a directory", "name a file in it") from None
-    except PermissionError as error:
-        raise make(
-            "permission",
-            f"cannot read {path}: {error.strerror}",
-            "check the permissions of the file",
-        ) from error
-    except InvalidArgument:
-        raise
-    except (ValueError, OSError) as error:
-        raise InvalidArgument(f"{path} is not a readable .npy file: {error}") from error
-    if version > (2, 0):
-        raise InvalidArgument(
-            f"{path} has field names beyond Latin letters", "save it with other names"
+        except OSError as error:
+            raise InvalidArgument(f"{path} is not a readable .npy file: {error}") from error
+    if dtype.hasobject:
+        raise Error(
+            f"{path} holds Python objects, which cannot be copied",
+            "save it with a numeric type",
         )
-    check_packed(dtype, path)
     names = [(f"d{k}", extent) for k, extent in enumerate(shape)]
     order = names if fortran else names[::-1]
     text = ", ".join(["F", *(name for name, _ in order)])
     return Header(names, field_specs(dtype), text, offset, False, dtype)
+
+
+def parse(file: BinaryIO, path: str, writing: bool) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Returns shape, order and type that the header at the beginning of a file names.
+
+    Raises:
+        InvalidArgument: It is no header, or its file is not whole.
+    """
+    start = file.read(8)
+    if start[:4] == MARK and not writing:
+        raise InvalidArgument(
+            f"{path} is not whole: {int.from_bytes(start[4:6], 'little')} writers that "
+            "change it in place have not finished",
+            "wait until they have called flush(), or make it again if they have failed or ended",
+        )
+    if len(start) < 8 or (start[:6] != MAGIC and start[:4] != MARK):
+        raise not_readable(path, "it does not begin as one")
+    if start[6] not in VERSIONS:
+        raise not_readable(path, f"its format has version {start[6]}.{start[7]}")
+    length_bytes, encoding = VERSIONS[start[6]]
+    length = int.from_bytes(file.read(length_bytes), "little")
+    if length > HEADER_BYTES_MAX:
+        raise not_readable(path, f"its header has {length} bytes")
+    text = file.read(length)
+    if len(text) < length:
+        raise not_readable(path, f"it ends within its header of {length} bytes")
+    try:
+        return header_of(text.decode(encoding))
+    except (ValueError, TypeError, SyntaxError, KeyError, RecursionError, MemoryError) as error:
+        raise not_readable(path, f"its header cannot be read ({error})") from error
+
+
+def not_readable(path: str, why: str) -> InvalidArgument:
+    """Returns the error for a file that is no .npy file, or not a whole one."""
+    return InvalidArgument(
+        f"{path} is not a readable .npy file: {why}",
+        "check that it is the right file and was written to the end",
+    )
+
+
+def header_of(text: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Returns what the text of a header says.
+
+    Raises:
+        ValueError: It lacks something.
+    """
+    try:
+        known = ast.literal_eval(text.strip())
+    except SyntaxError:
+        known = ast.literal_eval(LEGACY.sub("", text.strip()))
+    if not isinstance(known, dict) or known.keys() != {"descr", "fortran_order", "shape"}:
+        raise ValueError("it must have descr, fortran_order and shape")
+    shape, fortran = known["shape"], known["fortran_order"]
+    if not isinstance(shape, tuple) or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise ValueError(f"the shape is {shape!r}")
+    if not isinstance(fortran, bool):
+        raise ValueError(f"fortran_order is {fortran!r}")
+    dtype: np.dtype[Any] = np.lib.format.descr_to_dtype(known["descr"])
+    return shape, fortran, dtype
 
 
 def new_npy(
@@ -106,53 +144,66 @@ def new_npy(
     text = layout if layout is not None else c_order(names)
     # Says what is wrong with a layout of no file at all, such as a dimension that there is not.
     _core.layout_bytes(names, specs, text)
-    terms = [term.strip() for term in text.split(",") if term.strip() != "F"]
+    every = [term.strip() for term in text.split(",")]
+    terms = [term for term in every if term != "F"]
     ordered = [name for name, _ in names]
-    if terms not in (ordered, ordered[::-1]):
+    # Dimensions of one index may stand anywhere.
+    wide = [name for name, extent in names if extent != 1]
+    order = [term for term in terms if term in wide]
+    if sorted(terms) != sorted(ordered) or order not in (wide, wide[::-1]):
         raise InvalidArgument(
             f'a .npy file is in C or Fortran order, and "{text}" is neither',
             "write to a raw file (any other ending) instead",
         )
-    if len(specs) > 1 and not text.replace(" ", "").startswith("F,"):
+    if len(specs) > 1 and every[0] != "F":
         raise InvalidArgument(
             f'a .npy file keeps the fields of a point together, and "{text}" does not',
             "write to a raw file (any other ending) instead",
         )
-    fortran = terms == ordered and len(ordered) > 1
-    dtype = npy_dtype(fields, specs)
+    fortran = order == wide and len(wide) > 1
+    text = ", ".join(["F", *(ordered if fortran else ordered[::-1])])
+    dtype = npy_dtype(fields)
     check_named_by_npy(dtype, path)
-    header = {
+    header = header_bytes(path, dtype, fortran, tuple(extent for _, extent in names))
+    return Header(names, specs, text, len(header), named, dtype), header
+
+
+def header_bytes(path: str, dtype: np.dtype[Any], fortran: bool, shape: tuple[int, ...]) -> bytes:
+    """Returns a header of the first version that can say this.
+
+    Raises:
+        InvalidArgument: The name of a field cannot be encoded.
+    """
+    described = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": fortran,
-        "shape": tuple(extent for _, extent in names),
+        "shape": shape,
     }
-    stream = io.BytesIO()
-    try:
-        np.lib.format.write_array_header_1_0(stream, header)
-    except UnicodeError:
-        raise InvalidArgument(
-            f"the field names of {path} are beyond Latin letters", "give them other names"
-        ) from None
-    except ValueError:  # more than its 64 KiB
-        stream = io.BytesIO()
-        np.lib.format.write_array_header_2_0(stream, header)
-    return Header(names, specs, text, len(stream.getvalue()), named, dtype), stream.getvalue()
+    for version, (length_bytes, encoding) in VERSIONS.items():
+        try:
+            text = repr(described).encode(encoding)
+        except UnicodeEncodeError:
+            continue
+        before = len(MAGIC) + 2 + length_bytes
+        padding = -(before + len(text) + 1) % ALIGN_BYTES
+        text += b" " * padding + b"\n"
+        if len(text) < 1 << 8 * length_bytes:
+            start = MAGIC + bytes([version, 0])
+            return start + len(text).to_bytes(length_bytes, "little") + text
+    raise InvalidArgument(
+        f"the field names of {path} cannot be encoded", "give them names of valid characters"
+    )
 
 
-def npy_dtype(
-    fields: Mapping[str, Any] | npt.DTypeLike, specs: list[tuple[str, str, int]]
-) -> np.dtype[Any]:
-    """Returns the type that the header names: as given, with subarrays, but without padding."""
+def npy_dtype(fields: Mapping[str, Any] | npt.DTypeLike) -> np.dtype[Any]:
+    """Returns the type that the header names."""
     if isinstance(fields, Mapping):
         items: list[Any] = [
             (name, np.dtype(kind)) for name, kind in cast("Mapping[str, Any]", fields).items()
         ]
         return cast("np.dtype[Any]", items[0][1]) if len(items) == 1 else np.dtype(items)
     dtype: np.dtype[Any] = np.dtype(cast(Any, fields))
-    if dtype.names is None:
-        return dtype
-    table = cast(Mapping[str, Any], dtype.fields)
-    return np.dtype([(name, table[name][0]) for name in dtype.names])
+    return dtype
 
 
 def check_named_by_npy(dtype: np.dtype[Any], path: str) -> None:
@@ -170,49 +221,43 @@ def check_named_by_npy(dtype: np.dtype[Any], path: str) -> None:
         )
 
 
-@contextmanager
-def beside(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Opens a new file that takes the name `path` at the end, when it is on the disk.
-
-    An old file of that name stays as it is until then. After an exception the new file is removed.
+def records_of(
+    dtype: np.dtype[Any], extents: list[tuple[str, int]], layout: str
+) -> _core.Records | None:
+    """Returns offsets and strides of records with padding; None if there is no padding.
 
     Raises:
-        Error: The folder or the disk refuses.
+        InvalidArgument: The layout is another than C or Fortran order, whose padding nobody names.
     """
-    final = os.path.realpath(path)
-    temporary = f"{final}.{secrets.token_hex(8)}.tranship-part"
-    try:
-        with open(temporary, "xb") as file:
-            try:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-                if os.path.exists(final):
-                    os.chmod(temporary, os.stat(final).st_mode & 0o7777)
-                os.replace(temporary, final)
-            except BaseException:
-                os.unlink(temporary)
-                raise
-    except OSError as error:
-        code = {errno.ENOENT: "not_found", errno.EACCES: "permission", errno.EROFS: "permission"}
-        raise make(
-            code.get(error.errno or 0, "io"),
-            f"cannot write {os.fspath(path)!r}: {error.strerror}",
-            "check the folder, its permissions and space, or choose another place",
-        ) from error
-
-
-def check_packed(dtype: np.dtype[Any], path: str) -> None:
-    """Refuses structures with padding between their fields, which no layout describes."""
-    if dtype.hasobject:
-        raise Error(
-            f"{path} holds Python objects, which cannot be copied",
-            "save it with a numeric type",
-        )
     if dtype.names is None:
-        return
-    sizes = sum(dtype[name].itemsize for name in dtype.names)
-    if sizes != dtype.itemsize:
+        return None
+    table = cast(Mapping[str, Any], dtype.fields)
+    kept = [(table[name][0].itemsize, int(table[name][1])) for name in dtype.names]
+    ends = [0]
+    for size, _ in kept:
+        ends.append(ends[-1] + size)
+    if [offset for _, offset in kept] == ends[:-1] and ends[-1] == dtype.itemsize:
+        return None
+    terms = [term.strip() for term in layout.split(",")]
+    ordered = [name for name, _ in extents]
+    if terms not in (["F", *ordered], ["F", *ordered[::-1]]):
         raise InvalidArgument(
-            f"{path} has padding between its fields", "save it without (align=False)"
+            f'the type {dtype} has padding between its fields, and the layout "{layout}" has none',
+            "give a type without padding, or leave the layout out",
         )
+    records = _core.Records()
+    records.offsets = [offset for _, offset in kept]
+    records.strides = strides_of(dict(extents), terms[1:], ordered, dtype.itemsize)
+    records.bytes = dtype.itemsize * math.prod(extent for _, extent in extents)
+    return records
+
+
+def strides_of(
+    extents: dict[str, int], fastest_first: list[str], ordered: list[str], item_bytes: int
+) -> list[int]:
+    """Returns the strides in bytes of the dimensions, in their order."""
+    strides = {}
+    for name in fastest_first:
+        strides[name] = item_bytes
+        item_bytes *= max(extents[name], 1)
+    return [strides[name] for name in ordered]

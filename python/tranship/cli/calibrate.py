@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from .. import _core, profiles
+from ..files import write_text
 from ..units import bytes_text
 from .inputs import JsonOption, parse_size
 from .talk import CommandError, print_json, progress_bar, say
@@ -60,7 +61,7 @@ def calibrate(
             sample_bytes=sample_bytes, folder=folder, processes=processes, progress=report
         )
     if output is not None:
-        output.write_text(text)
+        write_text(output, text)
     if as_json:
         print_json(json.loads(text))
         if profiles.busy_text(text):

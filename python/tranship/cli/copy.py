@@ -151,6 +151,11 @@ def memory_size(text: str) -> int:
 def check_paths(request: Request) -> None:
     """Refuses paths that cannot be read or written, before any file is touched."""
     source, target = request.source, request.target
+    if "-" in (str(source), str(target)):
+        raise CommandError(
+            "'-' names no file here: a copy needs bytes that stay where they are",
+            "name a file; one that is called - is written ./-",
+        )
     if not source.exists():
         raise CommandError(f"there is no file '{source}'", "check the path", exit_code=1)
     if source.is_dir() or target.is_dir():

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..files import read_text
 from ..staging import StagingServer
 from ..units import bytes_text
 from .inputs import JsonOption, parse_size
@@ -241,7 +242,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        read = tomllib.loads(path.read_text(encoding="utf-8"))
+        read = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise CommandError(
             f"{path} is not TOML: {error}", "write lines as: memory = '8GiB'"

@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,8 +19,9 @@ import numpy.typing as npt
 import typer
 from rich.table import Table
 
-from ..arrays.npy import beside, read_header
+from ..arrays.npy import read_header
 from ..errors import InvalidArgument, NotFound
+from ..files import new_file, open_to_read
 from ..staging import Staging
 from ..staging.arguments import which_version
 from ..staging.reader import Version
@@ -107,6 +109,7 @@ def load(file: Path, member: str | None) -> npt.NDArray[Any]:
     Raises:
         CommandError: An archive of which `member` names no array, or a file that holds none.
     """
+    open_to_read(file).close()
     try:
         loaded = np.load(file, mmap_mode="r")
         if isinstance(loaded, np.ndarray):
@@ -176,7 +179,9 @@ def get(
     server: ServerArgument,
     name: NameArgument,
     version: Annotated[str, typer.Argument(metavar="VERSION|latest")],
-    file: Annotated[Path, typer.Argument(metavar="FILE.npy")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE.npy", help="- writes to the standard output.")
+    ],
     lower: LowerOption = None,
     upper: Annotated[
         str | None, typer.Option(metavar="I,J,…", help="One past the box's last indices.")
@@ -187,15 +192,23 @@ def get(
     """Get a box of a variable into a .npy file. Default: all of the version."""
     if version != "latest" and not re.fullmatch(r"-?[0-9]+", version):
         raise CommandError(f"{version!r} is not a version", 'give a whole number, or "latest"')
+    as_output = str(file) == "-"
+    if as_output and (as_json or sys.stdout.isatty()):
+        raise CommandError(
+            "the array would go to the standard output, which "
+            + ("--json prints on" if as_json else "is a terminal"),
+            "name a file, or lead the output to a program: tranship get … - | program",
+        )
     first, last = corner(lower, "--lower"), corner(upper, "--upper")
     which: Version = "latest" if version == "latest" else int(version)
-    with connected(server) as staging:
-        if first is None and last is None:
-            which, box = staging._version_box(name, *which_version(which), timeout)
-            first, last = box.lower, box.upper
-        array = staging.get(name, which, first, last, timeout=timeout)
-    with beside(file) as opened:
-        np.save(opened, array)
+    # The file first: a path that cannot be written is not waited for.
+    with nullcontext(Output()) if as_output else new_file(file) as opened:
+        with connected(server) as staging:
+            if first is None and last is None:
+                which, box = staging._version_box(name, *which_version(which), timeout)
+                first, last = box.lower, box.upper
+            array = staging.get(name, which, first, last, timeout=timeout)
+        np.lib.format.write_array(opened, np.asanyarray(array), allow_pickle=False)
     if as_json:
         print_json(
             {
@@ -209,7 +222,16 @@ def get(
             }
         )
         return
-    say(f"{bytes_text(array.nbytes)} of version {which} of {name} are in {file}")
+    place = "written to the standard output" if as_output else f"in {file}"
+    say(f"{bytes_text(array.nbytes)} of version {which} of {name} are {place}")
+
+
+class Output:
+    """The standard output as NumPy writes to it: piece by piece, also where it is a pipe."""
+
+    def write(self, part: bytes) -> int:
+        """Writes bytes."""
+        return sys.stdout.buffer.write(part)
 
 
 class Order(StrEnum):

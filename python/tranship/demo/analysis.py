@@ -20,6 +20,7 @@ from tranship.demo import profiles
 from tranship.demo.arrays import to_host
 from tranship.demo.roles import open_engine, open_staging, report, start_role
 from tranship.demo.settings import ANALYSES, FIELDS, SIMULATIONS, Settings
+from tranship.files import new_file
 
 # Compressed values differ by at most this fraction of the field's largest; density not at all.
 TOLERANCE = 1e-5
@@ -95,7 +96,8 @@ def compress(values: Any, name: str, path: Path) -> dict[str, Any]:
     tolerance = 0.0 if name == LOSSLESS else TOLERANCE * scale
     # Without a tolerance zfp is lossless.
     options = {} if name == LOSSLESS else {"tolerance": tolerance}
-    path.write_bytes(zfpy.compress_numpy(fastest_last, **options))
+    with new_file(path) as file:
+        file.write(zfpy.compress_numpy(fastest_last, **options))
     restored = zfpy.decompress_numpy(path.read_bytes())
     error = float(np.abs(restored - fastest_last).max())
     return {
@@ -134,7 +136,8 @@ def analyse(settings: Settings, rank: int, reader: BoxReader) -> None:
         transfer = reader.read(step)
         checks = sample(settings, rank, reader, shell, step)
         report("sample", rank=rank, step=step, **transfer, **checks)
-    np.savez(Path(settings.out) / "fields" / f"analysis-{rank}.npz", **reader.received)
+    with new_file(Path(settings.out) / "fields" / f"analysis-{rank}.npz") as file:
+        np.savez(file, **reader.received)
 
 
 def main() -> None:

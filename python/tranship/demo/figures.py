@@ -14,6 +14,7 @@ from matplotlib.patches import Arc, Patch
 from tranship.demo import profiles
 from tranship.demo.exact import SedovSolution
 from tranship.demo.settings import Settings
+from tranship.files import save_figure
 from tranship.tracing import MergedTrace
 
 EXACT_COLOUR = "#d62728"
@@ -78,7 +79,7 @@ def draw_shock(
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.25)
         axes.legend(loc="upper left", framealpha=0.9, markerscale=4)
-    figure.savefig(path)
+    save_figure(figure, path)
 
 
 def kind_of(event: dict[str, Any]) -> str:
@@ -110,7 +111,7 @@ def draw_timeline(trace: MergedTrace, path: Path) -> None:
     below.set(title="A few steps around one snapshot: each transfer", xlabel="time [ms]")
     handles = [Patch(color=colour, label=label) for label, colour in KINDS.values()]
     figure.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False)
-    figure.savefig(path)
+    save_figure(figure, path)
 
 
 def row_order(process: str) -> tuple[bool, str]:

@@ -37,6 +37,7 @@ from tranship.demo.settings import (
     Options,
     Settings,
 )
+from tranship.files import write_text
 from tranship.tracing import MergedTrace, merge_traces
 
 # The folders of a run inside the output folder; a new run empties them.
@@ -315,7 +316,7 @@ def write_results(
         if trace is not None:
             draw_timeline(trace, out / "timeline.png")
             written.append("timeline.png")
-    (out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    write_text(out / "report.json", json.dumps(report, indent=2) + "\n")
     written.append("report.json")
     return written
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from tranship.demo.exact import SedovSolution
 from tranship.demo.sedov import Blast
 from tranship.errors import InvalidArgument
+from tranship.files import write_text
 
 # The run ends when the exact shock has come this far along the side of the cube.
 END_RADIUS = 0.85
@@ -87,7 +88,7 @@ class Settings:
     def save(self) -> str:
         """Writes the settings into the output folder and returns the file's path."""
         path = Path(self.out) / "settings.json"
-        path.write_text(json.dumps(asdict(self), indent=2) + "\n")
+        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
         return str(path)
 
     @property

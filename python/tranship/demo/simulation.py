@@ -15,6 +15,7 @@ from tranship.demo.arrays import array_module, to_host
 from tranship.demo.exchange import HaloExchange, connect
 from tranship.demo.roles import open_engine, open_staging, report, start_role
 from tranship.demo.settings import FIELDS, SIMULATIONS, Settings
+from tranship.files import new_file
 
 
 class Snapshots:
@@ -36,7 +37,8 @@ class Snapshots:
         for name, values in fields.items():
             path = self.settings.reference(step, self.rank, name)
             path.parent.mkdir(parents=True, exist_ok=True)
-            np.save(path, to_host(values))
+            with new_file(path) as file:
+                np.save(file, to_host(values))
         patience = self.settings.timeout_s
         if self.rank == 0:
             self.staging.put("time", step, np.array(moment), timeout=patience)

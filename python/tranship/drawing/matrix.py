@@ -6,6 +6,7 @@ import os
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from ..files import save_figure
 from ..topology import channel_rows, nodes_text, source_text
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def draw_matrix(
     legend = [(text, colors[kind]) for text, kind in groups]
     used = {colors[row["kind"]] for row in rows}
     draw_legend(axes, [one for one in legend if one[1] in used], top + table_height + 0.45, ink)
-    figure.savefig(path)
+    save_figure(figure, path)
 
 
 def draw_names(axes: Axes, sources: list[str], targets: list[str], top: float, ink: str) -> None:

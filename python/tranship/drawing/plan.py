@@ -6,6 +6,7 @@ import os
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from ..files import save_figure
 from ..units import bytes_text, gbps_text, seconds_text
 from .scene import BOX_HEIGHT, BOX_WIDTH, LOOP_HEIGHT, Point, Scene
 from .topology import (
@@ -70,7 +71,7 @@ def draw_plan(profile: dict[str, Any], plan: dict[str, Any], path: str | os.Path
     draw_words(axes, plan, left, height + HEAD - 0.25)
     for k, (words, color) in enumerate(lines):
         axes.text(left, -0.35 - k * LINE, words, va="center", fontsize=8.5, color=color)
-    figure.savefig(path)
+    save_figure(figure, path)
 
 
 def arrange_lanes(hops: list[dict[str, Any]]) -> dict[str, Point]:

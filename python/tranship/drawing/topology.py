@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InvalidArgument, NotFound
+from ..files import save_figure
 from ..topology import channel_rows
 from ..units import gbps_text
 from .scene import BOX_HEIGHT, BOX_WIDTH, LOOP_HEIGHT, Point, Scene
@@ -150,7 +151,7 @@ def draw_topology(profile: dict[str, Any], path: str | os.PathLike[str]) -> None
     draw_channels(axes, profile, places)
     draw_memories(axes, profile, places)
     draw_words(axes, profile, height - 0.75)
-    figure.savefig(path)
+    save_figure(figure, path)
 
 
 def arrange(profile: dict[str, Any]) -> tuple[dict[str, Point], list[Panel]]:
