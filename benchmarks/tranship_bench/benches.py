@@ -37,6 +37,7 @@ from . import (
     remote,
 )
 from .ddtbench import ddtbench
+from .file_parts import file_parts
 from .gpu_calls import gpu_calls
 from .gpu_collective import gpu_collective
 from .gpu_faces import gpu_faces
@@ -86,6 +87,10 @@ BENCHES: dict[str, tuple[str, Body]] = {
         mpi_messages,
     ),
     "file": ("files read and written, in the same layout or transposed", disk.file),
+    "file-parts": (
+        "random parts of files, beside memory maps and reads of their pages",
+        file_parts,
+    ),
     "three-hops": ("file to host to another process to its file", disk.three_hops),
     "small": ("4 KiB in a process, 8 B to another one", latency.small),
     "priority": ("1 MiB at high priority behind six large copies", latency.priority),

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tranship.files import save_figure
+
 from .tables import DOTS_PER_INCH, FIXED, Rows
 
 __all__ = ["BENCHES", "draw"]
@@ -59,7 +61,7 @@ def draw(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     handles, titles = axes.get_legend_handles_labels()
     figure.legend(handles, titles, loc="lower center", ncols=3, frameon=False, fontsize=8)
     figure.tight_layout(rect=(0, 0.35 / height, 1, 1))
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path
 

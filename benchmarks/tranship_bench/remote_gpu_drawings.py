@@ -9,6 +9,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tranship.files import save_figure
+
 from .harness import Line
 from .remote_gpu_options import elements_text
 
@@ -65,7 +67,7 @@ def draw(machine: str, lines: list[Line], stem: Path) -> list[Path]:
         words = footer_of(number, part)
         figure.supxlabel(textwrap.fill(words, 160), fontsize=8.5, color=MUTED)
         path = stem.with_name(f"{stem.name}-figure{number}.png")
-        figure.savefig(path, dpi=DOTS_PER_INCH)
+        save_figure(figure, path, dpi=DOTS_PER_INCH)
         pyplot.close(figure)
         drawn.append(path)
     return drawn

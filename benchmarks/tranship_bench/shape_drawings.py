@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tranship.files import save_figure
+
 from .random_shapes import CLASSES
 from .tables import DOTS_PER_INCH, FIXED, Rows
 
@@ -73,7 +75,7 @@ def draw(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     handles, names = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="lower center", ncols=len(names), frameon=False)
     figure.tight_layout(rect=(0, 0.035, 1, 1))
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tranship.files import save_figure
+
 from .harness import is_emulated, is_share
 from .targets import TARGETS
 
@@ -118,7 +120,7 @@ def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
         )
     for axes in grid[:, 0]:
         make_room(figure, axes)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path
 
@@ -309,7 +311,7 @@ def draw_groups(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     axes.set_xlabel(f"{what}; | is the median of the group, the text names its least", fontsize=9)
     tidy(axes, both=True)
     label(figure, axes, bench, machine, rows)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tranship.files import save_figure
+
 from .tables import DOTS_PER_INCH, FIXED, Rows
 
 __all__ = ["BENCHES", "draw"]
@@ -78,6 +80,6 @@ def draw(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     ]
     figure.legend(handles=marks, loc="lower center", ncols=5, frameon=False, fontsize=8)
     figure.tight_layout(rect=(0, 0.35 / height, 1, 1))
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path

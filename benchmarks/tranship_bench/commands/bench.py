@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import typer
 
 from tranship.cli.inputs import seconds_text
 from tranship.cli.talk import CommandError, print_table, say, table_of
+from tranship.files import open_to_append, write_text
 
 from ..harness import is_emulated, is_share
 
@@ -257,7 +259,7 @@ def bench(
         return run(name, size=size, machine=machine, report=print_line)
     if str(json_file) == "-":
         return run(name, size=size, machine=machine, report=lambda row: write_line(sys.stdout, row))
-    with json_file.open("a", encoding="utf-8") as file:
+    with io.TextIOWrapper(open_to_append(json_file), encoding="utf-8") as file:
 
         def report(row: dict[str, Any]) -> None:
             write_line(file, row)
@@ -302,7 +304,7 @@ def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:
         if str(json_file) == "-":
             print(text)
         else:
-            json_file.write_text(text + "\n")
+            write_text(json_file, text + "\n")
         return
     table = table_of("bench", "measures")
     for name, words in known:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tranship.files import save_figure
+
 from ..harness import Line
 from ..isometry.drawings import DOTS_PER_INCH, tidy_axes, unique
 
@@ -43,7 +45,7 @@ def draw(bench: str, lines: list[Line], path: Path) -> Path:
     title = f"{words}: {machines}, simulated{small}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
     drawing(figure, lines)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tranship.files import save_figure
+
 from ..harness import Line
 from .places import node_of, word_of
 
@@ -49,7 +51,7 @@ def draw(bench: str, lines: list[Line], path: Path) -> Path:
     _, size, _ = DRAWINGS[bench]
     figure = pyplot.figure(figsize=size, layout="constrained")
     draw_into(figure, bench, lines)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path
 
@@ -72,7 +74,7 @@ def draw_beside(bench: str, lines: list[Line], simulated: list[Line], path: Path
     shown = figure.subfigures(len(parts), 1, squeeze=False)[:, 0]
     for part, (name, part_lines) in zip(shown, parts, strict=True):
         draw_into(part, name, part_lines)
-    figure.savefig(path, dpi=DOTS_PER_INCH)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path
 
