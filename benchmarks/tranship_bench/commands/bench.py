@@ -143,7 +143,6 @@ ClassesOption = Annotated[
     typer.Option(
         metavar="LIST",
         help="Classes of shapes among round,odd,sliced,broadcast. Default: the first three.",
-        rich_help_panel=SHAPES_PANEL,
     ),
 ]
 SenderOption = Annotated[
