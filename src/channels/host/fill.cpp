@@ -1,8 +1,10 @@
 #include "channels/host/fill.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 namespace tranship::host {
@@ -18,10 +20,10 @@ constexpr std::int64_t block_bytes_most = 2048;
 
 template <typename Value>
 void repeat(const std::byte* source, std::byte* target, std::int64_t count) {
-  typedef Value Unaligned __attribute__((may_alias, aligned(1)));
-  const Value value = *reinterpret_cast<const Unaligned*>(source);
-  auto* const values = reinterpret_cast<Unaligned*>(target);
-  for (std::int64_t k = 0; k < count; ++k) values[k] = value;
+  constexpr auto bytes = static_cast<std::int64_t>(sizeof(Value));
+  Value value;
+  std::memcpy(&value, source, sizeof value);
+  for (std::int64_t k = 0; k < count; ++k) std::memcpy(target + k * bytes, &value, sizeof value);
 }
 
 /// Writes an element `count` times, one behind the other. Each turn of the last way doubles what
@@ -32,7 +34,7 @@ void repeat(const std::byte* source, std::byte* target, std::int64_t bytes, std:
     case 2: return repeat<std::uint16_t>(source, target, count);
     case 4: return repeat<std::uint32_t>(source, target, count);
     case 8: return repeat<std::uint64_t>(source, target, count);
-    case 16: return repeat<unsigned __int128>(source, target, count);
+    case 16: return repeat<std::array<std::uint64_t, 2>>(source, target, count);
     default: break;
   }
   std::memcpy(target, source, static_cast<std::size_t>(bytes));
@@ -42,14 +44,6 @@ void repeat(const std::byte* source, std::byte* target, std::int64_t bytes, std:
     std::memcpy(target + done, target, static_cast<std::size_t>(more));
     done += more;
   }
-}
-
-/// Returns an element of 1, 2, 4 or 8 bytes as often as it fits 8 bytes.
-std::uint64_t spread(const std::byte* source, std::int64_t bytes) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, source, static_cast<std::size_t>(bytes));
-  for (std::int64_t bits = 8 * bytes; bits < 64; bits *= 2) value |= value << bits;
-  return value;
 }
 
 /// Writes a run of 16 to 64 bytes, or a shorter one, of elements whose size divides 8 bytes. The
@@ -68,6 +62,50 @@ void write_short(std::uint64_t value, std::byte* target, std::int64_t bytes) {
   } else {
     std::memcpy(target, twice, 2);
     std::memcpy(target + bytes - 2, twice, 2);
+  }
+}
+
+/// Copies runs of up to 64 bytes of elements that are such numbers.
+template <typename Value>
+void copy_short_runs(const Shape& shape) {
+  constexpr std::uint64_t ones = ~std::uint64_t{0} / std::numeric_limits<Value>::max();
+  const std::int64_t run = shape.axes[0].extent * shape.element_bytes;
+  std::int64_t index[Shape::rank_max] = {};
+  const std::byte* source = shape.source;
+  std::byte* target = shape.target;
+  do {
+    Value value;
+    std::memcpy(&value, source, sizeof value);
+    write_short(ones * value, target, run);
+  } while (next_turn(shape, 1, index, source, target));
+}
+
+/// Copies elements that are such numbers to places that lie apart.
+template <typename Value>
+void copy_apart(const Shape& shape) {
+  const Axis inner = shape.axes[0];
+  std::int64_t index[Shape::rank_max] = {};
+  const std::byte* source = shape.source;
+  std::byte* target = shape.target;
+  do {
+    Value value;
+    std::memcpy(&value, source, sizeof value);
+    std::byte* at = target;
+#pragma GCC unroll 8
+    for (std::int64_t k = 0; k < inner.extent; ++k, at += inner.target_stride) {
+      std::memcpy(at, &value, sizeof value);
+    }
+  } while (next_turn(shape, 1, index, source, target));
+}
+
+/// Calls `copy` with a number of `bytes` bytes, which are 1, 2, 4 or 8.
+template <typename Copy>
+void with_number(std::int64_t bytes, const Copy& copy) {
+  switch (bytes) {
+    case 1: return copy(std::uint8_t{});
+    case 2: return copy(std::uint16_t{});
+    case 4: return copy(std::uint32_t{});
+    default: return copy(std::uint64_t{});
   }
 }
 
@@ -122,9 +160,10 @@ bool suits_fill(const Shape& shape) {
     return false;
   }
   const Axis& inner = shape.axes[0];
-  const bool repeats = inner.source_stride == 0 && inner.target_stride == shape.element_bytes;
-  return repeats && (divides_eight(shape.element_bytes) || shape.element_bytes == 16 ||
-                     inner.extent * shape.element_bytes >= run_bytes_least);
+  if (inner.source_stride != 0) return false;
+  if (inner.target_stride != shape.element_bytes) return divides_eight(shape.element_bytes);
+  return (divides_eight(shape.element_bytes) || shape.element_bytes == 16 ||
+          inner.extent * shape.element_bytes >= run_bytes_least);
 }
 
 void copy_fill(const Shape& shape, const Kernels& set, bool cold) {
@@ -133,11 +172,13 @@ void copy_fill(const Shape& shape, const Kernels& set, bool cold) {
   std::int64_t index[Shape::rank_max] = {};
   const std::byte* source = shape.source;
   std::byte* target = shape.target;
+  if (shape.axes[0].target_stride != shape.element_bytes) {
+    return with_number(shape.element_bytes,
+                       [&](auto number) { copy_apart<decltype(number)>(shape); });
+  }
   if (run <= run_bytes_least && divides_eight(shape.element_bytes)) {
-    do {
-      write_short(spread(source, shape.element_bytes), target, run);
-    } while (next_turn(shape, 1, index, source, target));
-    return;
+    return with_number(shape.element_bytes,
+                       [&](auto number) { copy_short_runs<decltype(number)>(shape); });
   }
   if (run < blocked_run_bytes) {
     do {

@@ -6,7 +6,8 @@
 
 namespace tranship::host {
 
-/// Returns whether the innermost axis repeats one element of the source in a run of the target.
+/// Returns whether the innermost axis repeats one element of the source in a run of the target, or
+/// a short one at places that lie apart.
 bool suits_fill(const Shape& shape);
 
 /// Copies a shape that suits_fill(). cold: Whether to write past the caches.

@@ -312,7 +312,7 @@ TEST(elements_that_are_repeated_in_runs) {
     LoopNest nest;
     nest.element_bytes =
         random.chance(0.9) ? usual[random.below(std::ssize(usual))] : random.between(1, 600);
-    std::int64_t stride = nest.element_bytes;
+    std::int64_t stride = nest.element_bytes + (random.chance(0.2) ? random.below(20) : 0);
     const auto add = [&](std::int64_t extent, std::int64_t source_stride) {
       nest.loops[static_cast<std::size_t>(nest.rank++)] = {extent, source_stride, stride};
       stride = stride * extent + (random.chance(0.3) ? random.below(70) : 0);
