@@ -166,7 +166,7 @@ void add_part(const Area& area, Address begin, Address end, std::vector<MappedPa
 /// The descriptor that KeptMaps share, with the generation of forks that opened it: a child's list
 /// is another one. A number that was closed meanwhile, and given to another file, answers no query.
 std::atomic<std::uint64_t> kept{0};  // generation << 32 | descriptor + 1; 0: none
-std::atomic<int> keepers{0};
+std::atomic<int> holders{0};
 
 /// Returns the descriptor; -1 if this process has none.
 int kept_descriptor(std::uint64_t value) {
@@ -241,7 +241,7 @@ std::vector<MappedPart> mapped_parts(const std::byte* begin, std::int64_t bytes)
 }
 
 KeptMaps::KeptMaps() {
-  keepers.fetch_add(1);
+  holders.fetch_add(1);
   if (kept_descriptor(kept.load()) >= 0) return;
   const int opened = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
   if (opened < 0) return;
@@ -251,7 +251,7 @@ KeptMaps::KeptMaps() {
 }
 
 KeptMaps::~KeptMaps() {
-  if (keepers.fetch_sub(1) == 1) close_kept(kept.exchange(0));
+  if (holders.fetch_sub(1) == 1) close_kept(kept.exchange(0));
 }
 
 FileNumber number_of_file(int descriptor) {
