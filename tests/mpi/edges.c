@@ -236,10 +236,11 @@ static void freed_receives(void) {
       MPI_Comm_free(&comm);
       MPI_Wait(&token_request, MPI_STATUS_IGNORE);
     }
+    /* What a collective call shows depends on the library; the token came behind the message. */
+    if (mine && way >= 4) MPI_Wait(&token_request, MPI_STATUS_IGNORE);
     for (int k = 0; mine && k < (way % 2 ? 20000 : 40); k++) {
       CHECK(got[2 * k] == 2 * k + way && got[2 * k + 1] == -1);
     }
-    if (mine && token_request != MPI_REQUEST_NULL) MPI_Wait(&token_request, MPI_STATUS_IGNORE);
     if (comm != MPI_COMM_NULL) MPI_Comm_free(&comm);
   }
   MPI_Win_free(&window);
