@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..arguments import guard_methods
+from ..arguments import guard_methods, shown
 from ..closing import refuse_pickling
 from ..errors import InvalidArgument, OutOfRange
 from .dtypes import numpy_dtype
@@ -133,7 +133,7 @@ def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
     keys = list(key) if isinstance(key, tuple) else [key]
     if sum(k is Ellipsis for k in keys) > 1:
         raise InvalidArgument(
-            f"the index {key!r} has several ellipses", "write '...' at most once in an index"
+            f"the index {shown(key)} has several ellipses", "write '...' at most once in an index"
         )
     at = next((k for k, one in enumerate(keys) if one is Ellipsis), None)
     if at is not None:
@@ -141,7 +141,7 @@ def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
     keys += [slice(None)] * (len(shape) - len(keys))
     if len(keys) > len(shape):
         raise InvalidArgument(
-            f"the index {key!r} has {len(keys)} entries for {len(shape)} dimensions",
+            f"the index {shown(key)} has {len(keys)} entries for {len(shape)} dimensions",
             "give at most one entry for each dimension",
         )
     cuts: list[Cut] = []
@@ -151,7 +151,7 @@ def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
                 start, stop, step = one.indices(extent)
             except (TypeError, ValueError) as error:
                 raise InvalidArgument(
-                    f"the range {one!r} cannot be used as an index: {error}",
+                    f"the range {shown(one)} cannot be used as an index: {error}",
                     "give whole numbers, and a step other than 0",
                 ) from None
             cuts.append((start, len(range(start, stop, step)), step, False))
@@ -160,7 +160,7 @@ def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
             index = one.__index__()
         except (AttributeError, TypeError):
             raise InvalidArgument(
-                f"{one!r} is not an index",
+                f"{shown(one)} is not an index",
                 "give whole numbers and ranges (start:stop:step), or index a NumPy copy",
             ) from None
         if not -extent <= index < extent:

@@ -151,7 +151,7 @@ class DeviceArray(CoreArray):
         axes = [axis + rank if axis < 0 else axis for axis in axes]
         if sorted(axes) != list(range(rank)):
             raise InvalidArgument(
-                f"{given!r} is not an order of {rank} dimensions",
+                f"{shown(given)} is not an order of {rank} dimensions",
                 f"name each dimension from 0 to {rank - 1} once",
             )
         shape = tuple(self.shape[k] for k in axes)
