@@ -142,7 +142,7 @@ ClassesOption = Annotated[
     str | None,
     typer.Option(
         metavar="LIST",
-        help="Classes of shapes among round,odd,sliced,broadcast. Default: the first three.",
+        help="shapes: classes among round,odd,sliced,broadcast. Default: the first three.",
     ),
 ]
 SenderOption = Annotated[
