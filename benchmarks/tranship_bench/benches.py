@@ -213,6 +213,7 @@ TAKE_OPTIONS = (
     "gpu-shapes",
     "gpu-peer-shapes",
     "gpu-faces",
+    "file-parts",
     "gpu-types",
     "gpu-random-lists",
     "remote-gpu",
