@@ -97,7 +97,7 @@ def draw(generator: np.random.Generator, bytes_max: int) -> Part:
     count = int(10 ** generator.uniform(4, np.log10(bytes_max)))
     if kind == "field":
         widths = [int(n) for n in 10 ** generator.uniform(0, 3, generator.integers(2, 6))]
-        dtype = np.dtype([(f"f{k}", "u1", (n,)) for k, n in enumerate(widths)])
+        dtype = np.dtype([(f"f{k}", f"V{n}") for k, n in enumerate(widths)])
         values = filled((max(count // dtype.itemsize, 1),), dtype, generator)
         name = f"f{generator.integers(len(widths))}"
         return Part(f"field {name} of {widths} bytes, {len(values)} records", values, name)
