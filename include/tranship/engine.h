@@ -94,8 +94,8 @@ typedef struct tranship_copy_options {
 /* Starts a copy, and writes the event of its end. Both instances have the same extents and fields;
  * the target is writable, shares no byte with the source, through whatever map or connection, and
  * no two of its elements share one. A small copy in memory has ended on return. options: NULL for
- * the defaults. Free the event. Errors: TRANSHIP_INVALID_ARGUMENT for instances that do not match or
- * overlap, and for a target that may only be read or whose elements share bytes; TRANSHIP_NO_ROUTE;
+ * the defaults. Free the event. Errors: TRANSHIP_INVALID_ARGUMENT for instances that do not match,
+ * that overlap, or a target that is read-only or repeats bytes; TRANSHIP_NO_ROUTE;
  * TRANSHIP_OUT_OF_RANGE for a region outside them. tranship_event_wait() says what fails later. */
 TRANSHIP_API tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* source,
                                          const tranship_instance* target,
