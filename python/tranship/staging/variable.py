@@ -139,7 +139,9 @@ class Variable:
             found = wanted.empty()
         else:
             found = self.staging.get(self.name, version, lower, upper)
-        return np.squeeze(found, axis=single)[()]
+        squeezed = np.squeeze(found, axis=single)
+        # As NumPy has it: a number for indices alone, an array of no dimensions with an ellipsis.
+        return squeezed if any(cut is Ellipsis for cut in cuts) else squeezed[()]
 
     def _version(self, given: Any) -> Version:
         """Returns the version that an index stands for.
