@@ -174,7 +174,7 @@ def compare(bench: Bench, engine: Engine, folder: Path, part: Part) -> list[tupl
     unique = np.unique(key) if part.rows else np.empty(0, np.int64)
     repetitions = bench.pick(7, 2)
     found = [("read", in_turns(read, read_map, repetitions))]
-    check(np.array_equal(out, picked), part)
+    check(out.tobytes() == picked.tobytes(), part)  # bytes: random floats may be no numbers
     found.append(("written", in_turns(write, write_map, repetitions)))
     file.flush()
     check(ours.read_bytes() == other.read_bytes(), part)
