@@ -71,7 +71,7 @@ Status check_list(std::pair<const char*, std::int64_t> count,
   return Error{ErrorCode::invalid_argument,
                std::string(name) + "=" + std::to_string(value) +
                    (value < 0 ? " is negative" : " is more than memory holds"),
-               "give the number of members, 0 or more"};
+               "give 0 or more"};
 }
 
 Result<std::size_t> read_size(std::size_t size, std::size_t known, const char* options) {

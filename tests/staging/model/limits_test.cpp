@@ -146,7 +146,7 @@ TEST(names_that_nothing_can_show_are_refused_and_never_echoed) {
     }
   }
   PutRequest odd = put_of("a", 1);
-  odd.type = std::string(3000, 'f');
+  odd.type = std::string(5000, 'f');
   EXPECT(says(server.put(writer, odd), "element type"));
   odd.type = "\x01";
   EXPECT(says(server.put(writer, odd), "\\x01"));
