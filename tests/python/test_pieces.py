@@ -217,7 +217,7 @@ def test_pieces_of_files(places: Places, tmp_path: Path) -> None:
         (([0, 0], [3, 3], [3, 3]), "pieces 0 and 1 overlap in the target"),
         (([0.5], [0], [1]), "source_offsets is float64"),
         (([0], [0], ["a"]), "lengths is "),
-        (([0], [0], [[1]]), "lengths is int64 of shape"),
+        (([0], [0], [[1]]), r"lengths=\[\[1\]\] is not a list of integers"),
     ],
 )
 def test_bad_pieces(places: Places, offsets: Any, message: str) -> None:

@@ -234,6 +234,7 @@ class Story:
             assert (host == value).all(), f"seed {seed}: {host.flat[0]}, not {value}"
 
 
+@pytest.mark.timeout(SECONDS + 240)
 def test_random_programs(engine: ts.Engine) -> None:
     with ExitStack() as stack:
         libraries = [kind(stack) for kind in (Torch, Cupy)]
