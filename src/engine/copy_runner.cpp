@@ -530,7 +530,11 @@ Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan
                        plan.path(profile_),
                    "copy from or to pinned memory, or outside of the capture"};
     }
-    after.push_back(driver_->completion_of(*flight, channel_number(*gpu_hop)));
+    if (options.in_order) {  // the caller waits for the copy in any case, and so no thread has to
+      if (Status s = wait_here(options, Event(nullptr, std::move(*flight))); !s) return s.error();
+    } else {
+      after.push_back(driver_->completion_of(*flight, channel_number(*gpu_hop)));
+    }
   }
   return after;
 }

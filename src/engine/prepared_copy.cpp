@@ -65,6 +65,15 @@ bool same_types(const Mapping& a, const Mapping& b) {
       [](const Placement& one, const Placement& other) { return one.field == other.field; });
 }
 
+/// The extents of a whole array, such as "4 x 5".
+std::string extents_of(const Array& array) {
+  std::string text;
+  for (const Dimension& dimension : array.view.mapping->space()) {
+    text += (text.empty() ? "" : " x ") + std::to_string(dimension.extent);
+  }
+  return text;
+}
+
 /// Whether all points of two views of the same extents lie at the same offsets. The stride of a
 /// dimension of which only the first index is used may be any: NumPy leaves it undefined.
 bool same_places(const View& a, const View& b) {
@@ -110,6 +119,9 @@ Status check_like(const Array& given, const Array& prepared, const char* side) {
   if (a.mapping == b.mapping && a.lower == b.lower) return {};
   if (!same_types(*a.mapping, *b.mapping))
     return differs("type", types_of(given), types_of(prepared));
+  if (extents_of(given) != extents_of(prepared)) {
+    return differs("shape", extents_of(given), extents_of(prepared));
+  }
   if (!same_places(a, b) || a.lower != b.lower || given.named != prepared.named) {
     return differs("layout", strides_of(given), strides_of(prepared));
   }

@@ -140,8 +140,13 @@ def test_a_withdrawal_waits_for_copies_into_mapped_memory(
 
 def test_arrays_of_others_are_not_exported_again(exporter: Start, client: ts.Engine) -> None:
     peer = client.connect(exporter().contact)
-    with pytest.raises(ts.InvalidArgument, match="another process; connect to that one"):
+    with pytest.raises(ts.InvalidArgument, match="no contact, so that no process"):
         client.export("mine", peer["plain"])
+    with (
+        ts.Engine(contact=True, threads=1) as reached,
+        pytest.raises(ts.InvalidArgument, match="another process; connect to that one"),
+    ):
+        reached.export("mine", peer["plain"])
 
 
 def test_names_are_taken_once(engine: ts.Engine) -> None:

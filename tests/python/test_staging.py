@@ -339,7 +339,7 @@ def test_on_the_command_line(serve: Servers, tmp_path: Path) -> None:
         "get", contact, "field", "3", str(tmp_path / "no" / "out.npy"),
         "--lower", "100,0", "--upper", "120,30", code=1,
     )  # fmt: skip
-    assert f"cannot write '{tmp_path}/no/out.npy'" in unwritable and "part" not in unwritable
+    assert f"cannot make '{tmp_path}/no/out.npy'" in unwritable and "part" not in unwritable
     failed = run("get", contact, "field", "4", str(out), "--timeout", "0.2", code=1)
     assert "all processes that put to it have ended" in failed
     assert "is not a version" in run("get", contact, "field", "x", str(out), code=2)

@@ -122,12 +122,14 @@ def test_processes_are_shown_on_one_clock(serve: Servers, folder: Path, servers:
     for put in puts:
         assert {"ask begin", "copy", "ask commit"} <= set(inside(writer, put))
     (get,) = (span for span in reader if span["name"] == "get energy")
-    assert {"copy", "wait for a notice"} <= set(inside(reader, get))
+    assert "copy" in inside(reader, get)
+    assert any(span["name"] == "wait for a notice" for span in reader)
     assert get["args"]["version"] == "1" and get["args"]["bytes"] == 300 * 200 * 8
-    # The get began before the first put and ended after the last commit had begun, which shows only
-    # if the clocks are aligned.
+    # The reader waited before the first put, and its get ended after the last commit had begun,
+    # which shows only if the clocks are aligned.
     commits = [span["ts"] for span in writer if span["name"] == "ask commit"]
-    assert get["ts"] < puts[0]["ts"] and len(commits) == 2 and max(commits) < end(get)
+    waits = [span["ts"] for span in reader if span["name"] == "wait for a notice"]
+    assert min(waits) < puts[0]["ts"] and len(commits) == 2 and max(commits) < end(get)
     answers = [span for name in trace.processes.values() for span in spans_of(trace, name)]
     questions = [span for span in writer + reader if span["name"] == "ask commit"]
     for question in questions:

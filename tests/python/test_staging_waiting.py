@@ -251,8 +251,8 @@ def test_what_may_still_come_is_waited_for(
 
 WAITER = """
 import sys, tranship as ts
-from tranship.staging import client, variable
-client.QUIET_S = variable.QUIET_S = 0.1
+from tranship.staging import client, gets, variable
+client.QUIET_S = gets.QUIET_S = variable.QUIET_S = 0.1
 with ts.Staging(sys.argv[1], threads=1) as staging:
     what, name = sys.argv[2:]
     try:

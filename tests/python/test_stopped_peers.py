@@ -39,7 +39,9 @@ import tranship as ts
 
 for line in sys.stdin:
     case = json.loads(line)
-    engine = ts.Engine(peer_threads=case["peer_threads"], transport=case["transport"])
+    engine = ts.Engine(
+        peer_threads=case["peer_threads"], transport=case["transport"], emulated_gpus=1
+    )
     remote = engine.connect(case["contact"], timeout=60)["x"]
     mine = np.full(remote.shape, case["value"], np.uint8)
     if case["shape"] == "transposed":
@@ -97,7 +99,7 @@ def copier() -> Iterator[Copier]:
 
 
 def open_engine(contact: Path, **settings: Any) -> ts.Engine:
-    return ts.Engine(contact=contact, threads=2, peer_timeout_ms=100, **settings)
+    return ts.Engine(contact=contact, threads=2, peer_timeout_ms=100, emulated_gpus=1, **settings)
 
 
 def exported(engine: ts.Engine, kind: str, side: int = 2048) -> Any:
@@ -160,7 +162,7 @@ def test_memory_is_left_alone_or_it_is_said_that_it_is_not(
         well = ends_well(engine, call)
         checks = well and way == "write" and (kind != "device" or call == "withdraw")
         if checks:
-            engine_or_new = engine if call == "withdraw" else ts.Engine(threads=1)
+            engine_or_new = engine if call == "withdraw" else ts.Engine(threads=1, emulated_gpus=1)
             new = np.full(array.shape, BYTES[1], np.uint8)
             engine_or_new.copy(new, array).wait(PATIENCE)
         assert copier.go_on().startswith("ended"), case

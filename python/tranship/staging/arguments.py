@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import _core
 from ..arguments import check_switch, check_text, shown
+from ..arrays.conversion import refuse_lossy
 from ..arrays.dtypes import type_name
 from ..errors import InvalidArgument, OutOfRange
 
@@ -339,6 +340,8 @@ def put_array(array: Any) -> Any:
         InvalidArgument: The list has rows of different lengths.
     """
     if not isinstance(array, SCALARS_AND_LISTS):
+        if type(array) is not np.ndarray:
+            refuse_lossy(array)
         return array
     try:
         return np.asarray(array)

@@ -598,6 +598,11 @@ class Staging(Gets, Closing):
             self._disconnect()
 
     @property
+    def forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the client, which cannot use it."""
+        return self._pid != os.getpid()
+
+    @property
     def closed(self) -> bool:
         """Whether the client is closed."""
         return self._core.closed

@@ -61,6 +61,11 @@ class Reader(Protocol):
         """Whether the client is closed."""
         ...
 
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the client."""
+        ...
+
     def ls(self) -> list[Info]:
         """Returns a mapping for each variable; see `Staging.ls`."""
         ...

@@ -252,7 +252,7 @@ class Variable:
             try:
                 found = self._next(follower, timeout)
             except Closed:
-                if self.staging.closed:
+                if self.staging.closed or self.staging.forked:
                     raise
                 return
             follower.report()

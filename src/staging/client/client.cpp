@@ -112,7 +112,7 @@ void note_end(Timed& call, const Result<std::int64_t>& version) {
   if (version) {
     call.note("version", *version);
   } else {
-    call.note("failed", version.error().text());
+    call.note(NoWaits::met_now() ? "put off" : "failed", version.error().text());
   }
 }
 
@@ -288,7 +288,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
   const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
   const auto path = put_object({request, array, end, after, checksum});
   if (!path) {
-    call.note("failed", path.error().text());
+    call.note(NoWaits::met_now() ? "put off" : "failed", path.error().text());
     return path.error();
   }
   const std::lock_guard lock(mutex_);

@@ -27,6 +27,8 @@ NoWaits::Lifted::Lifted() : met_(std::exchange(waits_met, nullptr)) {}
 
 NoWaits::Lifted::~Lifted() { waits_met = met_; }
 
+bool NoWaits::met_now() { return waits_met != nullptr && *waits_met; }
+
 bool NoWaits::forbid() {
   if (waits_met == nullptr) return false;
   *waits_met = true;

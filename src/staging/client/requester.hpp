@@ -27,6 +27,8 @@ class NoWaits {
 
   /// Returns whether a call of this thread would have waited.
   bool met() const { return met_; }
+  /// Returns whether this thread has one, which a call has met: that call is tried again.
+  static bool met_now();
   /// Notes that a call is about to wait. Returns whether it must not.
   static bool forbid();
 
