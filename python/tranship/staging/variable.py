@@ -220,7 +220,9 @@ class Variable:
         its own bounds, and is whole when what was put covers the box around it, and each process
         that puts to the variable has finished it: it has put as many boxes as to the versions
         before, or has put to a higher version, or has said that it has `Staging.nothing` there.
-        A version that covers all that was ever put to the variable need not wait for others.
+        A version that covers all that was ever put to the variable waits only for those who have
+        announced themselves and put no box yet. Versions that are put below one that has come
+        are not yielded.
 
         A version that will never be whole is passed by; whole ones never are. That is known when
         all processes that put to the variable have ended, or one of them has that had not put to

@@ -192,7 +192,8 @@ Status Catalog::commit(const PreparedPut& put, std::string_view path, const Chec
 void Catalog::tell_part(const PutRequest& request, int primary, bool finishes) {
   const int metadata_server = distribution_.metadata_server(request.variable);
   if (primary == metadata_server) return;
-  const protocol::Finish finish{request.variable, request.version, request.version, finishes};
+  const protocol::Finish finish{request.variable, request.version, request.version,
+                                finishes,         false,           true};
   requester_.send(metadata_server, message_of(finish));
 }
 

@@ -117,8 +117,9 @@ class Catalog {
 
   /// Waits until a version is whole by its own bounds, and returns them. It is whole when objects
   /// cover the box around what was put to it, or the domain if there is one, and each client that
-  /// puts to the variable has taken part in it; the latter need not be if it covers all that was
-  /// ever put to the variable. For `next`, each must have finished it (PutProgress).
+  /// puts to the variable has taken part in it; of the latter only those need that have put no box
+  /// yet if it covers all that was ever put to the variable. For `next`, each must have finished it
+  /// (PutProgress).
   /// @error as get()
   Result<VersionExtent> find_version(const VersionQuery& query, std::int64_t end_ns,
                                      std::vector<SkippedVersion>* skipped = nullptr);

@@ -155,7 +155,8 @@ Result<Catalog::Look> Catalog::look_at(const VersionQuery& query, std::int64_t v
   look.never = look.ending != Ending::none;
   if (!metadata.domain) {
     look.never = look.never || (described.never && described.awaited == 0);
-    if (!complete && bounds) {
+    // What a client puts that has put nothing yet is not among all that was put.
+    if (!complete && bounds && described.fresh == 0) {
       const auto all = bounds_of_all(query.variable, described, end_ns);
       if (!all) return all.error();
       complete = *all && contains(*bounds, **all);

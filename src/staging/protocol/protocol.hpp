@@ -147,12 +147,14 @@ struct Described {
   VariableMetadata metadata{};
   std::optional<Box> bounds{};
   int awaited = 0;     ///< Clients that have not taken part in the version that was asked for.
+  int fresh = 0;       ///< Those of them that have put no box to the variable yet.
   bool never = false;  ///< Whether such a client has ended.
   static void visit(auto& coder, auto& described) {
     coder(described.metadata);
     visit_optional_bounds(coder, described.bounds);
     coder.check(!described.bounds || described.bounds->rank == described.metadata.first.rank);
-    coder(described.awaited).check(described.awaited >= 0)(described.never);
+    coder(described.awaited).check(described.awaited >= 0);
+    coder(described.fresh).check(described.fresh >= 0)(described.never);
   }
 };
 
@@ -580,9 +582,10 @@ struct Finish {
   std::int64_t last = 0;   ///< Below `first`: in none.
   bool finished = true;    ///< Whether it puts no more to them.
   bool announces = false;  ///< Whether it counts as one that puts to the variable.
+  bool box = false;        ///< Whether it has put a box with elements.
   static void visit(auto& coder, auto& finish) {
     coder(finish.variable).require([&] { return check_name(finish.variable); });
-    coder(finish.first)(finish.last)(finish.finished)(finish.announces);
+    coder(finish.first)(finish.last)(finish.finished)(finish.announces)(finish.box);
   }
 };
 

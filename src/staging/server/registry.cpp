@@ -120,6 +120,7 @@ Status Registry::take_part(const ClientId& client, const std::string& variable, 
   if (Status status = check_room(variable); !status) return status;
   Writer& writer = writer_of(client, variable);
   if (part.last < part.first) return {};
+  writer.box = writer.box || part.box;
   writer.first = std::min(writer.first, part.first);
   writer.took_part.insert(part.first, part.last);
   if (part.finished) writer.finished.insert(part.first, part.last);
@@ -135,7 +136,9 @@ Registry::Awaited Registry::awaited(const std::string& variable, std::int64_t ve
   if (found == writers_.end()) return awaited;
   for (const auto& [client, writer] : found->second.connected) {
     const VersionSet& done = finished ? writer.finished : writer.took_part;
-    awaited.writers += writer.first <= version && !done.contains(version) ? 1 : 0;
+    if (writer.first > version || done.contains(version)) continue;
+    ++awaited.writers;
+    awaited.fresh += writer.box ? 0 : 1;
   }
   awaited.never = found->second.missed.contains(version);
   return awaited;

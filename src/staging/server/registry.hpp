@@ -44,6 +44,7 @@ class Registry {
     std::int64_t first = 1;
     std::int64_t last = 0;  ///< Below `first`: no version.
     bool finished = true;   ///< Whether it puts no more to them.
+    bool box = false;       ///< Whether it has put a box with elements.
   };
   /// Records that a client has taken part in versions: it has put to them, or has nothing in them.
   /// It counts among those that put to the variable, which need not exist yet.
@@ -52,6 +53,7 @@ class Registry {
   /// Whom a version waits for.
   struct Awaited {
     int writers = 0;     ///< Connected clients that have not taken part.
+    int fresh = 0;       ///< Those of them that have put no box to the variable yet.
     bool never = false;  ///< One has ended, or died, that had not taken part.
     bool complete() const { return writers == 0 && !never; }
   };
@@ -84,6 +86,7 @@ class Registry {
   /// A connected client that puts to a variable.
   struct Writer {
     std::int64_t first = INT64_MAX;  ///< Its first version.
+    bool box = false;                ///< Whether it has put a box with elements.
     VersionSet took_part;
     VersionSet finished;
   };

@@ -163,8 +163,8 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Describe&
   }
   if (request.watch) waiting_.add(request.variable, from);
   const auto awaited = registry_.awaited(request.variable, request.version, request.finished);
-  return reply(
-      protocol::Described{*metadata, bounds_of(request.variable), awaited.writers, awaited.never});
+  return reply(protocol::Described{*metadata, bounds_of(request.variable), awaited.writers,
+                                   awaited.fresh, awaited.never});
 }
 
 Result<std::size_t> Service::on(ClientConnection, const protocol::Bounds& request,
@@ -217,7 +217,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Put& put,
   const auto order = store_.commit(from, object.object, 0, put.checksum);
   if (!order) return order.error();
   traffic_[request.variable].puts.add(1, bytes, message_path);
-  take_part(from, request.variable, request.version, put.finishes);
+  take_part(from, request.variable, request.version, put.finishes, true);
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
@@ -247,7 +247,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Commit& r
                                 ReplyTo<protocol::Commit> reply) {
   const auto order = store_.commit(from, request.object, request.order_before, request.checksum);
   if (!order) return order.error();
-  take_part(from, request.variable, request.version, request.finishes);
+  take_part(from, request.variable, request.version, request.finishes, true);
   if (const auto known = traffic_.find(request.variable); known != traffic_.end()) {
     known->second.puts.add(1, request.bytes, path_of(request.path));
   }
@@ -474,10 +474,10 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::DiscardToo& re
 
 /// Records that a client has put to a version, if this is the variable's metadata server.
 void Service::take_part(ClientConnection from, const std::string& variable, std::int64_t version,
-                        bool finished) {
+                        bool finished, bool box) {
   const bool known = registry_.all().find(variable) != registry_.all().end();
   if (!known || !is_metadata_server(variable)) return;
-  (void)registry_.take_part(clients_.at(from).id, variable, {version, version, finished});
+  (void)registry_.take_part(clients_.at(from).id, variable, {version, version, finished, box});
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::Finish& request,
@@ -485,8 +485,9 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Finish& r
   if (!is_metadata_server(request.variable)) return unreadable();
   const bool known = registry_.all().find(request.variable) != registry_.all().end();
   if (!known && !request.announces) return reply(protocol::Done{});  // it was deleted
-  const Status status = registry_.take_part(clients_.at(from).id, request.variable,
-                                            {request.first, request.last, request.finished});
+  const Status status =
+      registry_.take_part(clients_.at(from).id, request.variable,
+                          {request.first, request.last, request.finished, request.box});
   changes_.insert(request.variable);
   return status ? reply(protocol::Done{}) : Answer(status.error());
 }
@@ -498,7 +499,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::PutEmpty&
   if (is_stale(object.variable, object.incarnation)) return reply(protocol::Stale{});
   const Status status = store_.put_empty(from, object, request.empty_dimensions);
   if (!status) return status.error();
-  take_part(from, object.variable, object.version, request.finishes);
+  take_part(from, object.variable, object.version, request.finishes, false);
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 

@@ -170,7 +170,7 @@ class Service {
            distribution_.metadata_server(variable) == options_.store.server;
   }
   void take_part(ClientConnection from, const std::string& variable, std::int64_t version,
-                 bool finished);
+                 bool finished, bool box);
   bool is_stale(const std::string& variable, const Incarnation& incarnation) const;
   std::optional<Box> bounds_of(const std::string& variable) const;
   template <typename Request>

@@ -91,7 +91,7 @@ const std::tuple replies{
     protocol::Welcome{4096, 1024, 0, 2, {"unix:@one", "unix:@two"}},
     protocol::Welcome{4096, 1024, 1, 2, {}},
     protocol::Declared{metadata()},
-    protocol::Described{metadata(), box_of({-5}, {5}), 2, true},
+    protocol::Described{metadata(), box_of({-5}, {5}), 2, 1, true},
     protocol::ExtentFound{{3, box_of({-5}, {5}), box_of({7}, {8}), 1}},
     protocol::BoundsReply{box_of({-5}, {5})},
     protocol::BoundsReply{},

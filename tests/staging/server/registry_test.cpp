@@ -150,6 +150,20 @@ TEST(a_version_waits_for_those_who_put_to_the_variable) {
   EXPECT(waits(3).complete());
 }
 
+TEST(a_version_says_how_many_of_the_awaited_have_put_no_box) {
+  Registry registry;
+  REQUIRE(registry.declare(one, put_of("energy")).ok());
+  REQUIRE(registry.take_part(seven, "energy", {0, 0, true}).ok());
+  EXPECT(registry.awaited("energy", 1, false).fresh == 2);
+  REQUIRE(registry.take_part(one, "energy", {1, 1, true, true}).ok());
+  EXPECT(registry.awaited("energy", 1, false).fresh == 1);  // the other one has said a word
+  REQUIRE(registry.take_part(seven, "energy", {1, 1, true, true}).ok());
+  REQUIRE(registry.take_part(seven, "energy", {2, 2, true}).ok());
+  EXPECT(registry.awaited("energy", 1, false).fresh == 0);
+  EXPECT(registry.awaited("energy", 3, false).writers == 2);
+  EXPECT(registry.awaited("energy", 3, false).fresh == 0);
+}
+
 TEST(who_has_nothing_counts_before_the_variable_exists) {
   Registry registry;
   REQUIRE(registry.take_part(seven, "energy", {1, 1, true}).ok());
