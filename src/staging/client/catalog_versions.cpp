@@ -184,10 +184,15 @@ Result<Catalog::Look> Catalog::look_at(const VersionQuery& query, std::int64_t v
 Result<Catalog::Look> Catalog::look_for(VersionQuery& query, std::int64_t end_ns) {
   const bool finished = query.choice == VersionChoice::next;
   VersionQuery bounded = query;
+  // The next version is the lowest one that is there after the metadata server has said whom it
+  // waits for: they may put lower ones until then. It is asked for the likely one first.
+  std::int64_t version = query.version;
+  if (finished && version < INT64_MAX) ++version;
   for (int rounds = 0;; ++rounds) {
-    auto described = ask_metadata_server({query.variable, true, finished, bounded.version}, end_ns);
+    const std::int64_t likely = finished ? version : bounded.version;
+    auto described = ask_metadata_server({query.variable, true, finished, likely}, end_ns);
     if (!described) return described.error();
-    std::int64_t version = bounded.version;
+    version = likely;
     if (query.choice != VersionChoice::exact) {
       Look none;
       none.ending = described->metadata.ending();
@@ -198,8 +203,16 @@ Result<Catalog::Look> Catalog::look_for(VersionQuery& query, std::int64_t end_ns
       }
       if (!*named) return none;
       version = (*named)->version;
-      described = ask_metadata_server({query.variable, true, finished, version}, end_ns);
-      if (!described) return described.error();
+      if (version != likely && finished) {
+        const std::string why = version_of(query.variable, version) + " is not known yet";
+        if (Status more = requester_.continue_search(rounds, end_ns, why); !more)
+          return more.error();
+        continue;
+      }
+      if (!finished) {
+        described = ask_metadata_server({query.variable, true, finished, version}, end_ns);
+        if (!described) return described.error();
+      }
     }
     auto look = look_at(query, version, *described, end_ns);
     const bool vanished = !look && look.error().code == ErrorCode::not_found;
