@@ -22,7 +22,7 @@ namespace tranship::test {
 class StagingWorld;
 
 /// A client's connections to the servers of a world.
-class SimulatedServers final : public staging::Servers {
+class SimulatedServers : public staging::Servers {
  public:
   SimulatedServers(StagingWorld& world, int client) : world_(world), client_(client) {}
   std::int64_t now_ns() const override;
