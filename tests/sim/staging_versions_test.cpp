@@ -460,6 +460,80 @@ Record run_of(std::uint64_t seed) {
 
 }  // namespace
 
+namespace {
+
+/// The servers of a follower: lets others go on once a server has named its lowest version.
+class Overtaken final : public SimulatedServers {
+ public:
+  Overtaken(StagingWorld& world, int client, bool& goes_on)
+      : SimulatedServers(world, client), world_(world), client_(client), goes_on_(goes_on) {}
+  Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& question,
+                                         ReplyBuffer& reply) override {
+    auto answer = SimulatedServers::ask(server, question, reply);
+    if (kind_of(question.bytes()) == protocol::FindExtent::kind && !goes_on_) {
+      goes_on_ = true;
+      for (int steps = 0; steps < 1000; ++steps) (void)world_.step(client_);
+    }
+    return answer;
+  }
+
+ private:
+  StagingWorld& world_;
+  int client_;
+  bool& goes_on_;
+};
+
+}  // namespace
+
+TEST(staging_versions_that_are_put_while_a_follower_looks_are_not_left_out) {
+  StagingWorld world({});
+  bool first_put = false;
+  bool goes_on = false;
+  std::vector<std::int64_t> came;
+  const auto put = [](Catalog& catalog, std::int64_t version, std::int64_t lower) {
+    const PutRequest request{"p", version, *Box::make({lower}, {lower + 2}), "i8", 8, {}};
+    const auto fill = [](std::byte* data) {
+      std::memset(data, 0, 16);
+      return Status{};
+    };
+    const auto done = catalog.put(request, 16, fill, patience_ns);
+    EXPECT(done && *done);
+  };
+  const auto one = [&](StagingWorld& w, int client, SimulatedServers& servers) {
+    Catalog catalog(servers);
+    EXPECT(catalog.nothing("p", 0, 0).ok());
+    put(catalog, 1, 0);
+    first_put = true;
+    while (!goes_on && w.step(client)) {
+    }
+    w.close(client);
+  };
+  const auto other = [&](StagingWorld& w, int client, SimulatedServers& servers) {
+    Catalog catalog(servers);
+    EXPECT(catalog.nothing("p", -1, -1).ok());
+    while (!goes_on && w.step(client)) {
+    }
+    put(catalog, 0, 2);
+    put(catalog, 1, 2);
+    w.close(client);
+  };
+  const auto follower = [&](StagingWorld& w, int client, SimulatedServers&) {
+    while (!first_put && w.step(client)) {
+    }
+    Overtaken servers(w, client, goes_on);
+    Catalog catalog(servers);
+    for (std::int64_t version = -1;;) {
+      const auto found =
+          catalog.find_version({"p", VersionChoice::next, version}, w.now_ns() + patience_ns);
+      if (!found) break;
+      came.push_back(version = found->version);
+    }
+    w.close(client);
+  };
+  EXPECT(world.run({one, other, follower}, 100'000));
+  EXPECT(came == std::vector<std::int64_t>({0, 1}));
+}
+
 TEST(staging_versions_that_are_whole_are_never_left_out) {
   const std::string one = tranship::test::argument(2);
   const std::string end = tranship::test::argument(3);
