@@ -18,7 +18,6 @@ bool is_countable(const Box& box) {
 Status check_name(const std::string& variable) { return check_name(variable, name_bytes_most); }
 
 bool is_empty_part(const Box& box, std::uint32_t empty_dimensions) {
-  if (box.rank < 0 || box.rank > dimensions_max) return false;
   if (empty_dimensions == 0 || empty_dimensions >> box.rank != 0) return false;
   for (int k = 0; k < box.rank; ++k) {
     if ((empty_dimensions >> k & 1U) != 0 && box.extent(k) != 1) return false;
