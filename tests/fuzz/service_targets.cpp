@@ -8,6 +8,7 @@
 #include "base/check.hpp"
 #include "fuzz/targets.hpp"
 #include "staging/client/catalog.hpp"
+#include "staging/model/limits.hpp"
 #include "staging/server/service.hpp"
 
 namespace tranship::fuzz {
@@ -137,7 +138,7 @@ class StrangeServers final : public Servers {
 };
 
 void check_held(const LeasedBox& held, const Box& box) {
-  CHECK(held.element_bytes >= 1 && held.element_bytes <= 16, "elements of an impossible size");
+  CHECK(possible_element_bytes(held.element_bytes), "elements of an impossible size");
   for (const StoredObject& one : held.objects) {
     CHECK(one.primary >= 0 && one.primary < 3, "an object of a server that there is not");
     CHECK(one.box.rank == box.rank, "an object of another rank");
