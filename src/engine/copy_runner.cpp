@@ -169,6 +169,10 @@ bool CopyRunner::cold(const Plan& plan, const CopyOptions& options) const {
   return 2 * std::max(plan.bytes, options.together_bytes) > profile_.cache_bytes;
 }
 
+bool CopyRunner::past_caches(const Plan& plan, const CopyOptions& options) const {
+  return cold(plan, options) && !fills_caches(plan, plan.nests, profile_);
+}
+
 int CopyRunner::channel_number(const ChannelSpec& channel, int carrier) const {
   const bool to_gpu = gpus_ && gpus_->serves(channel);
   return to_gpu ? gpus_->number_of(channel, carrier) : channel_numbers_.at(channel.kind);
@@ -202,10 +206,7 @@ std::optional<Event> CopyRunner::copy_now(const Array& source, const Array& targ
 
 bool CopyRunner::copy_again(const Plan& plan, const std::byte* source, std::byte* target) const {
   if (trace_ != nullptr) return false;
-  if (plan.bytes > 0) {
-    copy_nests(plan.nests, source, target,
-               cold(plan, {}) && !fills_caches(plan, plan.nests, profile_));
-  }
+  if (plan.bytes > 0) copy_nests(plan.nests, source, target, past_caches(plan, {}));
   return true;
 }
 
@@ -219,10 +220,7 @@ std::optional<Event> CopyRunner::carry_now(const std::shared_ptr<const Plan>& pl
   }
   const CopyHere held(source, target);
   if (!held.stands()) return {};  // copy() says why
-  if (plan->bytes > 0) {
-    move(cargo, source, target,
-         cold(*plan, options) && !fills_caches(*plan, plan->nests, profile_));
-  }
+  if (plan->bytes > 0) move(cargo, source, target, past_caches(*plan, options));
   if (!check_liveness(source.liveness, target.liveness)) return {};
   return Event(plan);
 }
@@ -597,7 +595,7 @@ std::optional<Status> CopyRunner::carry_directly(const Plan& plan, const Array& 
   const std::int64_t begin_ns = trace_ != nullptr ? clock_.now_ns() : 0;
   std::optional<Status> status;
   if (within_memory(source, target)) {
-    move(cargo, source, target, cold(plan, options) && !fills_caches(plan, plan.nests, profile_));
+    move(cargo, source, target, past_caches(plan, options));
     status = check_liveness(source.liveness, target.liveness);
   } else if (cargo.lists().empty()) {
     status = copy_to_peer(plan, source, target, !options.among_others);

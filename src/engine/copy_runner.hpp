@@ -190,6 +190,8 @@ class CopyRunner {
   void mark_link(const Array& source, const Array& target) const;
   void mark_link(const Array& source, const Array& target, const Plan& plan) const;
   bool cold(const Plan& plan, const CopyOptions& options) const;
+  /// Whether the caller's thread writes the target of a copy past the caches.
+  bool past_caches(const Plan& plan, const CopyOptions& options) const;
 
   const Profile& profile_;
   CopyPlanner& planner_;

@@ -14,7 +14,9 @@ GpuStream stream_of(const CallerStream& stream) {
   return {stream.device, reinterpret_cast<void*>(stream.handle)};
 }
 
-Status check_stream(const Gpus& gpus, const CallerStream& stream) {
+/// Returns a stream with its GPU, which is `device` if it does not say.
+Result<CallerStream> checked(const Gpus& gpus, CallerStream stream, int device) {
+  if (stream.device < 0) stream.device = std::max(device, 0);
   const std::size_t count = gpus.list().size();
   if (stream.device >= static_cast<int>(count)) {
     return Error{ErrorCode::invalid_argument,
@@ -26,7 +28,7 @@ Status check_stream(const Gpus& gpus, const CallerStream& stream) {
     return Error{ErrorCode::invalid_argument, "emulated GPUs have no streams but the default ones",
                  "give stream=1 or none"};
   }
-  return {};
+  return stream;
 }
 
 /// Returns an event behind the work in a stream.
@@ -41,14 +43,14 @@ Result<Event> event_behind(const GpuSide& gpus, const CallerStream& stream) {
   return Event(nullptr, std::move(*flight));
 }
 
-/// Returns the streams with the GPUs of those that do not say theirs, each once.
+/// The same for several; each is returned once.
 Result<std::vector<CallerStream>> checked(const Gpus& gpus, std::span<const CallerStream> given,
                                           int device) {
   std::vector<CallerStream> streams;
-  for (CallerStream stream : given) {
-    if (stream.device < 0) stream.device = std::max(device, 0);
-    if (Status status = check_stream(gpus, stream); !status) return status.error();
-    StreamOrder::add(streams, stream);
+  for (const CallerStream& one : given) {
+    const auto stream = checked(gpus, one, device);
+    if (!stream) return stream.error();
+    StreamOrder::add(streams, *stream);
   }
   return streams;
 }
@@ -63,17 +65,16 @@ Result<OrderedStart> begin_order(const GpuSide* gpus, const StreamOrder& order, 
   OrderedStart start;
   if (order.empty()) return start;
   const bool named = order.own || !order.before.empty();
-  if (gpus == nullptr && !named) return start;  // the copy says that the arrays lie on a GPU
   if (gpus == nullptr) {
+    if (!named) return start;  // the copy says that the arrays lie on a GPU
     return Error{ErrorCode::invalid_argument,
                  "a stream was given, and this engine has no GPU; `tranship topology` says why"};
   }
-  if (order.around.size() == 1 && !order.own && order.before.empty()) {
-    CallerStream stream = order.around[0];
-    if (stream.device < 0) stream.device = std::max(device, 0);
-    if (Status status = check_stream(*gpus->gpus(), stream); !status) return status.error();
-    start.stream = stream;
-    start.in_order = true;
+  start.in_order = !order.own && !order.around.empty();
+  if (!named && order.around.size() == 1) {  // as mostly: no list is needed
+    const auto stream = checked(*gpus->gpus(), order.around[0], device);
+    if (!stream) return stream.error();
+    start.stream = *stream;
     return start;
   }
   std::vector<CallerStream> all;
@@ -82,7 +83,6 @@ Result<OrderedStart> begin_order(const GpuSide* gpus, const StreamOrder& order, 
   all.insert(all.end(), order.before.begin(), order.before.end());
   const auto streams = checked(*gpus->gpus(), all, device);
   if (!streams) return streams.error();
-  start.in_order = !order.own && !order.around.empty();
   const bool in_stream = order.own || streams->size() == 1;
   if (in_stream) {
     start.stream = streams->front();
@@ -124,8 +124,7 @@ Status end_order(const CopyRunner& runner, const GpuSide* gpus, const OrderedSta
 
 Status wait_for_streams(const CopyRunner& runner, const GpuSide* gpus, const StreamOrder& order,
                         int device, bool (*interrupted)()) {
-  if (order.around.empty()) return {};
-  if (gpus == nullptr) return {};
+  if (gpus == nullptr || order.around.empty()) return {};
   const auto streams = checked(*gpus->gpus(), order.around, device);
   if (!streams) return streams.error();
   for (const CallerStream& stream : *streams) {

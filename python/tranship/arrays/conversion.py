@@ -209,19 +209,8 @@ def interface_dtype(interface: Mapping[str, Any]) -> np.dtype[Any]:
     descr = interface.get("descr")
     if dtype.kind != "V" or descr is None or all(entry[0] == "" for entry in descr):
         return dtype
-    offset, parts = 0, []
-    for name, kind, *shape in descr:
-        base = (
-            interface_dtype({"typestr": "|V0", "descr": kind}) if isinstance(kind, list) else kind
-        )
-        part: np.dtype[Any] = np.dtype((base, *shape) if shape else base)
-        if name != "":  # else it is padding
-            parts.append((name, part, offset))
-        offset += part.itemsize
-    if dtype.itemsize not in (0, offset):
-        return dtype
-    names, formats, offsets = zip(*parts, strict=True)
-    return np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": offset})
+    structure: np.dtype[Any] = np.lib.format.descr_to_dtype(descr)
+    return structure if structure.itemsize == dtype.itemsize else dtype
 
 
 def from_dlpack(array: Any) -> _core.Array:

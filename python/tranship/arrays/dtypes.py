@@ -81,14 +81,21 @@ def structure_parts(dtype: np.dtype[Any], level: int) -> Any:
     table = cast(Mapping[str, Any], dtype.fields)
     names = [check_text("the name of a field", name) for name in dtype.names or ()]
     parts = [(name, parts_of(table[name][0], level + 1), int(table[name][1])) for name in names]
-    end = 0
-    packed = True
-    for name, _, offset in parts:
-        packed = packed and offset == end
-        end = offset + table[name][0].itemsize
-    if packed and end == dtype.itemsize:
+    if is_packed(dtype):
         return [(name, kind) for name, kind, _ in parts]
     return (parts, int(dtype.itemsize))
+
+
+def is_packed(dtype: np.dtype[Any]) -> bool:
+    """Returns whether the fields of a structure follow each other, without gaps."""
+    table = cast(Mapping[str, Any], dtype.fields)
+    end = 0
+    for name in dtype.names or ():
+        kind, offset = table[name][:2]
+        if offset != end:
+            return False
+        end = offset + kind.itemsize
+    return end == dtype.itemsize
 
 
 def dtype_of(name: str) -> np.dtype[Any]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import Error, InvalidArgument
 from ..files import open_to_read
-from .dtypes import field_specs
+from .dtypes import field_specs, is_packed
 from .extents import Extents, c_order, extent_specs
 
 __all__ = ["Header", "new_npy", "read_header", "records_of"]
@@ -229,15 +229,9 @@ def records_of(
     Raises:
         InvalidArgument: The layout is another than C or Fortran order, whose padding nobody names.
     """
-    if dtype.names is None:
+    if dtype.names is None or is_packed(dtype):
         return None
     table = cast(Mapping[str, Any], dtype.fields)
-    kept = [(table[name][0].itemsize, int(table[name][1])) for name in dtype.names]
-    ends = [0]
-    for size, _ in kept:
-        ends.append(ends[-1] + size)
-    if [offset for _, offset in kept] == ends[:-1] and ends[-1] == dtype.itemsize:
-        return None
     terms = [term.strip() for term in layout.split(",")]
     ordered = [name for name, _ in extents]
     if terms not in (["F", *ordered], ["F", *ordered[::-1]]):
@@ -246,7 +240,7 @@ def records_of(
             "give a type without padding, or leave the layout out",
         )
     records = _core.Records()
-    records.offsets = [offset for _, offset in kept]
+    records.offsets = [int(table[name][1]) for name in dtype.names]
     records.strides = strides_of(dict(extents), terms[1:], ordered, dtype.itemsize)
     records.bytes = dtype.itemsize * math.prod(extent for _, extent in extents)
     return records

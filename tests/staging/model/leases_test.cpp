@@ -1,28 +1,13 @@
 // Memory granted to one client goes to no other client while the first one may still touch it.
 #include "staging/model/leases.hpp"
 
-#include "staging/server/object_store.hpp"
+#include "staging/stores.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
 using namespace tranship::staging;
 
 namespace {
-
-constexpr ClientConnection writer = 1;
-constexpr ClientConnection reader = 2;
-
-ObjectStore::Options options_of(std::int64_t memory_bytes) {
-  ObjectStore::Options options;
-  options.memory_bytes = memory_bytes;
-  options.segment_bytes = 4096;
-  options.make_segment = [](std::int64_t) { return Status{}; };
-  return options;
-}
-
-PutRequest put_of(std::int64_t version, std::int64_t lower = 0, std::int64_t upper = 256) {
-  return {"energy", version, *Box::make({lower}, {upper}), "f8", 8};
-}
 
 GetRequest get_of(std::int64_t version) {
   return {"energy", VersionChoice::exact, version, *Box::make({0}, {256})};

@@ -8,27 +8,13 @@
 #include <map>
 #include <random>
 
+#include "staging/stores.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
 using namespace tranship::staging;
 
 namespace {
-
-constexpr ClientConnection writer = 1;
-constexpr ClientConnection reader = 2;
-
-ObjectStore::Options options_of(std::int64_t memory_bytes) {
-  ObjectStore::Options options;
-  options.memory_bytes = memory_bytes;
-  options.segment_bytes = 4096;
-  options.make_segment = [](std::int64_t) { return Status{}; };
-  return options;
-}
-
-PutRequest put_of(std::int64_t version, std::int64_t lower, std::int64_t upper) {
-  return {"energy", version, *Box::make({lower}, {upper}), "f8", 8};
-}
 
 GetRequest get_of(VersionChoice choice, std::int64_t version, std::int64_t lower,
                   std::int64_t upper) {
