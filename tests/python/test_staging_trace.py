@@ -169,19 +169,19 @@ def test_a_wait_for_memory_is_shown(serve: Servers, folder: Path) -> None:
     with ts.Staging(contact, name="writer") as writer:
         writer.put("large", 1, np.zeros(100_000))
         begun = writer.put_async("large", 2, np.zeros(100_000))
-        time.sleep(1.0)
+        time.sleep(2.0)  # Its first request has come by then, and has found no memory.
         writer.discard("large", 1)
         begun.result()
         with pytest.raises(ts.Timeout):
             writer.put("large", 3, np.zeros(100_000), timeout=0.1)
     serve.end()
     trace = merge_traces([folder])
-    begin, finish = (
-        next(e for e in trace.events if e["ph"] == phase and e["name"] == "wait for memory")
-        for phase in "be"
-    )
-    assert finish["ts"] - begin["ts"] > 0.15e6
-    assert begin["args"]["object"] == "large 2 (0:100000)"
+    waits = [event for event in trace.events if event["name"] == "wait for memory"]
+    # The first version may have waited too, while the server allocated its memory.
+    begin = next(e for e in waits if e["args"].get("object") == "large 2 (0:100000)")
+    finish = next(e for e in waits if e["ph"] == "e" and e["id2"] == begin["id2"])
+    freed = next(e for e in trace.events if e["name"] == "discard large" and "ts" in e)
+    assert begin["ts"] < freed["ts"] < finish["ts"]
     assert begin["args"]["client"] == "writer"
     failed = [s for s in spans_of(trace, "writer") if "failed" in s["args"]]
     assert [s["args"]["version"] for s in failed if s["name"] == "put large"] == ["3"]
