@@ -124,6 +124,13 @@ std::shared_ptr<Transfer> one_request(std::string label, int channel, std::int64
   return transfer;
 }
 
+/// The GPU of this process on which an array of the copy lies, or else `otherwise`: a stream that
+/// is given by its number alone is one of that GPU, whichever others the plan goes through.
+int own_gpu(const Array& source, const Array& target, int otherwise) {
+  if (!is_opened(source) && source.device >= 0) return source.device;
+  return !is_opened(target) && target.device >= 0 ? target.device : otherwise;
+}
+
 /// The caller's stream, of its own GPU or of this one.
 GpuStream stream_of(const CopyOptions& options, int device) {
   return {options.stream_device >= 0 ? options.stream_device : device,
@@ -278,7 +285,7 @@ Result<Event> CopyRunner::carry(const std::shared_ptr<const Plan>& plan, const A
       return Event(plan);
     }
   }
-  auto after = waits_of(*plan, options);
+  auto after = waits_of(*plan, options, own_gpu(source, target, -1));
   if (!after) return after.error();
   return start_transfer(source, target, options, plan, *after, std::move(*leases), cargo);
 }
@@ -305,8 +312,7 @@ Result<Event> CopyRunner::carry_nothing(const std::shared_ptr<const Plan>& plan,
   const ChannelSpec* gpu_channel = any_gpu_channel();
   if (options.stream && gpu_channel != nullptr) {
     GpuChannel& usual = gpus_->channel(*gpu_channel);
-    const int own = source.device >= 0 ? source.device : target.device;
-    const GpuStream stream = stream_of(options, own >= 0 ? own : usual.device());
+    const GpuStream stream = stream_of(options, own_gpu(source, target, usual.device()));
     const auto after = gpu_waits_of(options);
     if (!after) return after.error();
     auto flight = gpus_->channel_on(stream.device, usual).start({}, &stream, *after);
@@ -322,7 +328,7 @@ Result<Event> CopyRunner::carry_nothing(const std::shared_ptr<const Plan>& plan,
     }
   }
   if (ready) return Event(plan);
-  const auto after = waits_of(*plan, options);
+  const auto after = waits_of(*plan, options, own_gpu(source, target, -1));
   if (!after) return after.error();
   auto transfer = one_request("a copy of nothing", channel_numbers_.at(ChannelKind::memcpy), 0);
   driver_->submit(transfer, *after);
@@ -496,7 +502,8 @@ Result<std::vector<GpuEvent>> CopyRunner::gpu_waits_of(const CopyOptions& option
 }
 
 Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan& plan,
-                                                                      const CopyOptions& options) {
+                                                                      const CopyOptions& options,
+                                                                      int own) {
   std::vector<std::shared_ptr<Completion>> after;
   const ChannelSpec* gpu_hop = any_gpu_channel();
   for (const Hop& hop : plan.hops) {
@@ -518,7 +525,7 @@ Result<std::vector<std::shared_ptr<Completion>>> CopyRunner::waits_of(const Plan
   }
   if (options.stream && gpu_hop != nullptr) {
     GpuChannel& channel = gpus_->channel(*gpu_hop);
-    const GpuStream stream = stream_of(options, channel.device());
+    const GpuStream stream = stream_of(options, own >= 0 ? own : channel.device());
     auto flight = gpus_->channel_on(stream.device, channel).event_behind(stream);
     if (!flight) return flight.error();
     if (*flight == nullptr) {

@@ -174,9 +174,10 @@ class CopyRunner {
   /// Returns what a stream must wait for; waits here for all that no stream can wait for.
   /// @error that of a copy which has failed
   Result<std::vector<GpuEvent>> gpu_waits_of(const CopyOptions& options) const;
-  /// Returns what the copy must wait for: events, and what is in the caller's stream.
+  /// Returns what the copy must wait for: events, and what is in the caller's stream, which is one
+  /// of the GPU `own` if the options name none (-1: of one that the plan goes through).
   Result<std::vector<std::shared_ptr<Completion>>> waits_of(const Plan& plan,
-                                                            const CopyOptions& options);
+                                                            const CopyOptions& options, int own);
   Event start_transfer(const Array& source, const Array& target, const CopyOptions& options,
                        const std::shared_ptr<const Plan>& plan,
                        const std::vector<std::shared_ptr<Completion>>& after, Leases leases,

@@ -89,7 +89,7 @@ class Copier:
         return self.read()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def copier() -> Iterator[Copier]:
     """Yields the process of a peer, which is stopped and continued."""
     one = Copier()
@@ -196,14 +196,12 @@ def test_a_copy_that_is_half_done_is_seen(
         assert eventually(lambda array=array: bool((array[::64, ::64] == BYTES[0]).any()))
         stop(copier.process)
         half_done = not (array == BYTES[0]).all()
-        if half_done:
-            assert not ends_well(engine, call)
-        assert engine.closed or half_done or call == "close" or ends_well(engine, call)
-        if not half_done and call == "close":
-            ends_well(engine, call)
+        well = ends_well(engine, call)
+        # A peer that has written everything may be within its next copy, which writes the same.
+        assert not (well and half_done)
         assert copier.go_on().startswith("ended")
         if not engine.closed:
-            assert eventually(lambda engine=engine: ends_well(engine, "withdraw"))
+            assert well or eventually(lambda engine=engine: ends_well(engine, "withdraw"))
             engine.close()
         if half_done:
             return

@@ -6,6 +6,7 @@ for. The same with PyTorch, CuPy and JAX on real GPUs is in `test_real_stream_or
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import threading
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_support import fixed_gpu_profile
 from libraries import InterfaceArray, Library, TableArray
 
 import tranship as ts
@@ -163,6 +165,25 @@ def test_a_stream_that_is_given_takes_the_place_of_the_current_one(
         other.fill(source.on_gpu.__cuda_array_interface__["data"][0], 4, 6)
         engine.copy(source, target, stream=other.handle).wait(timeout=PATIENCE)
     assert values(target) == {number(4), number(6)}
+
+
+def test_a_stream_given_by_number_is_one_of_the_array_s_gpu() -> None:
+    profile = json.loads(fixed_gpu_profile())
+    for channel in profile["channels"]:
+        if channel["kind"] == "gpu_read" and channel["source"].endswith("device0"):
+            channel["latency_s"] = 1  # so that the way by the other GPU is faster
+    with ts.Engine(emulated_gpus=2, threads=1, profile=json.dumps(profile)) as engine:
+        library = Library(engine)
+        source, target = TableArray(library, SHAPE, 0), np.zeros(SHAPE, "f4")
+        stream = library.streams[0][1]
+        with held(stream):
+            library.use([stream, library.current[1]])
+            source.fill(6)
+            event = engine.copy(source, target, stream=stream.handle)
+            assert "device1" in str(event.plan), event.plan
+            event.wait(timeout=PATIENCE)
+        assert set(np.unique(target)) == {number(6)}
+        library.close()
 
 
 def test_a_prepared_copy_asks_for_the_current_stream_at_each_start(
