@@ -63,7 +63,7 @@ def server_process(
             yield contact, process.pid
         finally:
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def blocks(shape: tuple[int, ...], parts: int) -> list[Box]:

@@ -32,7 +32,7 @@ CLASSES = [
     *("full", "broken", "advice", "direct", "random", "polling", "options"),
 ]
 MODES = ("once", "lasting")
-TRIAL_SECONDS = 60.0
+TRIAL_SECONDS = 100.0
 EVERY = 40
 """Up to here every n is tried, and from there on about each tenth."""
 

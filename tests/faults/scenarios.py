@@ -18,7 +18,7 @@ import numpy as np
 import tranship as ts
 
 PATIENCE = 4.0
-"""Seconds that one call may take, in these scenarios."""
+"""Seconds that one call of the victim may take, in these scenarios."""
 LONG = 25.0
 """Seconds that a role waits for another one."""
 
@@ -46,7 +46,7 @@ class World:
 
     def wait_for(self, *words: str) -> None:
         """Waits until somebody has said one of the words."""
-        end = time.monotonic() + LONG
+        end = time.monotonic() + 3 * LONG
         while not any(self.heard(word) for word in words):
             if list(self.folder.glob("died-*")):
                 raise ts.PeerLost("another role of this trial has died")
@@ -229,16 +229,17 @@ def use_staging(world: World, number: int, rounds: int = 2) -> None:
     failed: list[Exception] = []
     acknowledged: list[tuple[int, int]] = []
     name = f"variable-{number}"
+    patience = PATIENCE if world.role == world.victim else LONG
 
     def put_and_get(staging: ts.Staging, version: int, count: int) -> None:
         data = values(number * 100 + version, count)
-        staging.put(name, version, data, timeout=PATIENCE)
+        staging.put(name, version, data, timeout=patience)
         acknowledged.append((version, count))
-        check(staging.get(name, version, (0,), (count,), timeout=PATIENCE), data, name)
+        check(staging.get(name, version, (0,), (count,), timeout=patience), data, name)
 
     try:
         with ts.Staging(
-            world.contact, engine=None, timeout=PATIENCE, threads=2, profile=profile()
+            world.contact, engine=None, timeout=patience, threads=2, profile=profile()
         ) as staging:
             world.say(f"client-{number}")
             for version in range(rounds * len(COUNTS)):

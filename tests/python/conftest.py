@@ -20,6 +20,7 @@ settings.register_profile(
     "tranship",
     deadline=None,
     database=None,
+    derandomize="CI" in os.environ,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

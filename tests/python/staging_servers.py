@@ -21,13 +21,13 @@ SILENT = re.compile("did not answer within|nothing that speaks tranship answered
 """What errors say of a server that stood still."""
 
 
-def times_out(call: Callable[[], object], why: str) -> None:
+def times_out(call: Callable[[], object], why: str, error: type[Exception] = ts.Timeout) -> None:
     """Checks that a call with a short timeout ends by it, with a reason that the server gave.
 
     A server that stands still for a second, as on a busy machine, gives none: the call is repeated.
     """
     for _ in range(20):
-        with pytest.raises(ts.Timeout) as raised:
+        with pytest.raises(error) as raised:
             call()
         if SILENT.search(str(raised.value)) is None:
             break

@@ -111,6 +111,13 @@ class Slow:
         assert not event.plan.direct
         return event
 
+    def start_many(self, engine: ts.Engine) -> list[ts.Event]:
+        """Starts it 20 times, each after the one before, so that the last is far from its end."""
+        events = [self.start(engine)]
+        while len(events) < 20:
+            events.append(self.start(engine, after=events[-1]))
+        return events
+
     @property
     def done(self) -> bool:
         return bool(self.target.all())

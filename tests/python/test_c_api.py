@@ -30,6 +30,7 @@ from c_library import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from staging_servers import times_out
 
 import tranship as ts
 from support import PATIENCE, SOON_S
@@ -355,8 +356,11 @@ def test_versions_in_order_the_latest_and_the_end(library: Any, server: ts.Stagi
             reader.call("wait_next", b"steps", 8, box, PATIENCE, version)
             later.join()
             assert version.value == 9
-            with pytest.raises(CError, match=r"timeout: .*no version of \"steps\" after 9"):
-                reader.call("wait_next", b"steps", 9, box, 0.1, version)
+            times_out(
+                lambda: reader.call("wait_next", b"steps", 9, box, 0.1, version),
+                'timeout: .*no version of "steps" after 9',
+                CError,
+            )
             assert version.value == 9
             reader.call("discard", b"steps", 5)
             with pytest.raises(CError, match=r"not_found: .*was discarded"):
@@ -415,8 +419,11 @@ def test_variables_are_described_and_listed(library: Any, profile: str) -> None:
             with pytest.raises(CError, match=f"out_of_range: the index is {index}"):
                 staging.check(library.tranship_listing_entry(listing, index, entry))
         library.tranship_listing_free(listing)
-        with pytest.raises(CError, match=r"timeout: .*nothing has been put"):
-            staging.call("describe", b"never", 0.1, variable)
+        times_out(
+            lambda: staging.call("describe", b"never", 0.1, variable),
+            "timeout: .*nothing has been put",
+            CError,
+        )
 
 
 # Asynchronous puts and gets
@@ -621,8 +628,11 @@ def test_arrays_that_do_not_fit_the_variable_are_refused(staging: CStaging) -> N
         staging.call("get", b"fits", 1, c_array(np.zeros(4)), PATIENCE)
     with pytest.raises(CError, match="same place"):
         staging.call("get", b"fits", 1, changed(extents=(4, 4), strides=(0, 8)), PATIENCE)
-    with pytest.raises(CError, match=r"timeout: .*lacks \(4:5, 0:4\)"):
-        staging.call("get", b"fits", 1, c_array(np.zeros((5, 4))), 0.1)
+    times_out(
+        lambda: staging.call("get", b"fits", 1, c_array(np.zeros((5, 4))), 0.1),
+        r"timeout: .*lacks \(4:5, 0:4\)",
+        CError,
+    )
 
 
 def test_no_server_and_no_settings(
@@ -698,12 +708,12 @@ def test_c_and_python_share_the_kept_profile(
     path = profiles.cache_path()
     assert path is not None and not path.exists()
     command = [program, server.contact, "profiled", "close"]
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=130)
     measured = path.read_text()
     assert profiles.of_this_machine() == profiles.load(path)
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=130)
     assert path.read_text() == measured
     path.write_text(measured[:100])  # A truncated file: the machine is measured again.
-    subprocess.run(command, check=True, timeout=60)
+    subprocess.run(command, check=True, timeout=130)
     assert profiles.load(path) != measured
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]

@@ -347,7 +347,7 @@ def test_a_copy_of_nothing_ends_after_those_that_it_follows(
     first = slow.start(engine)
     call(engine, after=first, stream=stream).wait(timeout=WAIT_S)
     assert first.done() and slow.done
-    first = Slow().start(engine)
+    *_, first = Slow().start_many(engine)
     nothing = [] if stream else [call(engine, after=[first])]  # a stream's copy waits in the call
     first.cancel()
     for event in nothing:
@@ -362,7 +362,7 @@ def test_a_copy_of_nothing_ends_after_those_that_it_follows(
 
 def test_a_copy_of_nothing_can_be_cancelled_by_itself(places: Places) -> None:
     slow = Slow()
-    first = slow.start(places.engine)
+    *_, first = slow.start_many(places.engine)
     nothing = places.engine.copy(EMPTY, ROOM, after=first)
     nothing.cancel()
     with pytest.raises(ts.Cancelled):

@@ -181,9 +181,7 @@ def test_a_closed_peer(profile: str) -> None:
 def test_events_of_a_closed_engine(queueing_profile: str) -> None:
     slow = Slow()
     engine = ts.Engine(profile=queueing_profile, threads=1)
-    events = [slow.start(engine)]
-    for _ in range(3):
-        events.append(engine.copy(slow.source, slow.target.T, after=events[-1]))
+    events = slow.start_many(engine)
     engine.close()
     for event in events:
         assert event.done()
@@ -253,15 +251,15 @@ def test_one_engine_closed_by_several_threads(queueing_profile: str) -> None:
 
 
 def test_a_futures_threads_end(server: ts.StagingServer, profile: str) -> None:
-    def threads() -> int:
-        return sum(t.name.startswith("tranship-staging") for t in threading.enumerate())
+    def threads() -> set[threading.Thread]:
+        return {t for t in threading.enumerate() if t.name.startswith("tranship-staging")}
 
     before = threads()
     staging = ts.Staging(server.contact, profile=profile, threads=1)
     staging.put_async("x", 1, np.ones(3)).result()
-    assert threads() > before
+    assert threads() - before
     staging.close()
-    assert eventually(lambda: threads() == before)
+    assert eventually(lambda: not threads() - before)
 
 
 EXITS = {

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from support import eventually
+from support import Slow, eventually
 
 SIDE = 1024
 SHAPE = (SIDE, SIDE)
@@ -37,14 +37,14 @@ def names_in(folder: Path) -> list[str]:
 
 
 def cancelled_copy(engine: ts.Engine, target: ts.File) -> None:
-    """Cancels a copy into the file before it begins: it comes after a large copy."""
-    slow = np.zeros((4096, 4096), "f8")
-    first = engine.copy(np.ones((4096, 4096)).T, slow)
-    event = engine.copy(numbers(), target, after=first)
+    """Cancels a copy into the file before it begins: it comes after slow copies."""
+    values = numbers()
+    *_, last = Slow().start_many(engine)
+    event = engine.copy(values, target, after=last)
     event.cancel()
     with pytest.raises(ts.Cancelled):
         event.wait(timeout=20)
-    first.wait(timeout=20)
+    last.cancel()
 
 
 @pytest.mark.parametrize("name", ["new.npy", "new.bin"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,7 @@ from exporters import Exporter
 from gpu_support import EMULATED, content, filled, fixed_gpu_profile, two_gpus
 
 import tranship as ts
+from support import PATIENCE
 
 Start = Callable[..., Exporter]
 BYTES = 1 << 20
@@ -111,7 +113,8 @@ def test_a_killed_exporter_is_named(server: Exporter, client: ts.Engine, moment:
         client.copy(remote, target).wait(timeout=20)
     server.kill()
     with pytest.raises(ts.PeerLost, match=str(server.process.pid)):
-        for _ in range(200):  # Copies succeed until the exit of the peer is noticed.
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:  # Copies succeed until the exit of the peer is noticed.
             client.copy(remote, target).wait(timeout=20)
 
 
@@ -216,7 +219,8 @@ def test_a_copy_between_two_other_processes() -> None:
         source, remote = (peer["late"] for peer in peers)
         first.close()
         with pytest.raises(ts.Closed, match="closed its engine"):
-            for _ in range(200):  # Copies succeed until the end of the peer is noticed.
+            end = time.monotonic() + PATIENCE
+            while time.monotonic() < end:  # Copies succeed until the end of the peer is noticed.
                 between.copy(source, remote).wait(timeout=20)
 
 

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from support import PATIENCE
+
+LONG = 280.0
+"""Seconds that a guide's commands may take: some build programs, and start many processes."""
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GUIDES = Path(__file__).parents[2] / "docs" / "guides"
@@ -60,7 +62,7 @@ def run_shell(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
         env=dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}"),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=LONG,
         check=False,
     )
 
