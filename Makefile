@@ -96,10 +96,11 @@ test-wheel: wheel $(VENV)/.ready-test
 test-install: $(VENV)/.ready-test
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/python -m pytest -q tests/packaging/test_install.py
 
-# Threads that share an engine, with every kind of memory; `make soak SOAK_SECONDS=600` by hand.
+# Threads that share an engine, with every kind of memory; `make soak SOAK_SECONDS=600` by hand. Each
+# run draws other steps, unless SOAK_SEED is given.
 SOAK_SECONDS ?= 60
 soak: $(INSTALLED)
-	$(BIN)/python tests/python/soak.py --seconds $(SOAK_SECONDS)
+	$(BIN)/python tests/python/soak.py --seconds $(SOAK_SECONDS) $(if $(SOAK_SEED),--seed $(SOAK_SEED))
 
 lint: $(INSTALLED) $(BENCHMARKS) $(VENV)/.ready-test
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-lint.txt

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "c/opened.hpp"
 #include "c/workers.hpp"
 #include "calibration/kept_profile.hpp"
 #include "staging/server/server.hpp"
@@ -25,8 +26,7 @@ constexpr double patience = 60;
 
 /// Returns the text of a measured profile, which has all channels between processes.
 std::string profile_text() {
-  const std::filesystem::directory_iterator measured(TRANSHIP_SOURCE_DIR "/machines/measured");
-  const std::ifstream file(measured->path());
+  const std::ifstream file(test::profile_file());
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

@@ -16,8 +16,12 @@ constexpr double patience = 60;
 
 /// Returns the file of a profile that was measured once.
 inline std::string profile_file() {
-  const std::filesystem::directory_iterator measured(TRANSHIP_SOURCE_DIR "/machines/measured");
-  return measured->path().string();
+  std::string first;
+  for (const auto& file :
+       std::filesystem::directory_iterator(TRANSHIP_SOURCE_DIR "/machines/measured")) {
+    if (first.empty() || file.path().string() < first) first = file.path().string();
+  }
+  return first;
 }
 
 /// An engine with two threads and no GPU, and a folder for its files.

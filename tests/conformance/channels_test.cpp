@@ -19,6 +19,7 @@
 #include "conformance/suite.hpp"
 #include "fabric/ucx_support.hpp"
 #include "support/test.hpp"
+#include "support/waiting.hpp"
 
 using namespace tranship;
 using namespace tranship::fabric;
@@ -86,7 +87,7 @@ struct RemoteEnd {
     there = std::move(*Fabric::open(options));
     if (open_carrier) options.carrier = open_carrier();
     here = std::move(*Fabric::open(options));
-    peer = here->connect(there->contact(), std::chrono::seconds(5)).value();
+    peer = here->connect(there->contact(), test::patience).value();
     RemoteChannel::Options way;
     way.carriers = carriers;
     if (open_carrier) way = every_run_by_carrier();
@@ -111,7 +112,7 @@ struct RemoteEnd {
     exported.bytes = static_cast<std::int64_t>(content.size());
     const Status status = there->export_array(exported);
     if (!status) test::record_failure(__FILE__, __LINE__, status.error().text());
-    array = here->lookup(peer, "array", std::chrono::seconds(5)).value();
+    array = here->lookup(peer, "array", test::patience).value();
     return {nullptr, array.get()};
   }
 

@@ -161,7 +161,7 @@ TEST(the_thread_pins_parts_as_their_pages_appear) {
     EXPECT(test::eventually([&] { return lab.is_pinned(k); }));
     EXPECT_EQ(lab.pinned_count(), k + 1);
   }
-  EXPECT(lab.parts->are_over());
+  EXPECT(test::eventually([&] { return lab.parts->are_over(); }));
 }
 
 TEST(the_thread_pins_what_copies_want) {

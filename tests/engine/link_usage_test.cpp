@@ -210,15 +210,18 @@ TEST(marks_and_looks_are_cheap) {
   };
   for (int k = 0; k < 8; ++k) all.push_back(open());
   for (int k = 1; k < 8; ++k) all[at(k)]->mark(down(k % 4), 1);
-  constexpr int turns = 100'000;
+  constexpr int turns = 5'000;
   std::size_t closed = 0;
-  const std::int64_t begin = clock.now_ns();
-  for (int k = 0; k < turns; ++k) {
-    all[0]->mark(up(0), 1e-3);
-    closed += all[0]->closed_channels(up(0)).size();
-    all[0]->mark(up(0), 1e-3);
+  double each_ns = 1e9;  // the least of 20 batches: others may have stood still
+  for (int batch = 0; batch < 20; ++batch) {
+    const std::int64_t begin = clock.now_ns();
+    for (int k = 0; k < turns; ++k) {
+      all[0]->mark(up(0), 1e-3);
+      closed += all[0]->closed_channels(up(0)).size();
+      all[0]->mark(up(0), 1e-3);
+    }
+    each_ns = std::min(each_ns, static_cast<double>(clock.now_ns() - begin) / turns);
   }
-  const double each_ns = static_cast<double>(clock.now_ns() - begin) / turns;
   std::printf("two marks and one look: %.0f ns\n", each_ns);
   EXPECT_EQ(closed, 0u);
   EXPECT(each_ns < 5000 * (test::sanitized ? 20 : 1));  // some 150 on a quiet machine

@@ -302,7 +302,7 @@ def left_over(shared: Soak) -> list[str]:
     """Returns a text for each kind of resource that is held although nothing uses it."""
     gc.collect()
     left = []
-    if not eventually(lambda: gc.collect() is not None and not shared.alive, 10):
+    if not eventually(lambda: gc.collect() is not None and not shared.alive):
         left.append(f"{len(shared.alive)} arrays are held after their copies have ended")
     if shared.engine._core.buffer_bytes_in_use != 0:
         left.append(f"{shared.engine._core.buffer_bytes_in_use} bytes of buffers are in use")
@@ -331,7 +331,7 @@ def main() -> int:
         failures.append(f"threads are left: {len(threads_of_process() - threads)}")
     if not failures and not eventually(lambda: len(open_files()) <= len(files)):
         failures.append(f"descriptors are left: {set(open_files().values()) - set(files.values())}")
-    if not failures and not shared_segments() <= segments:
+    if not failures and not eventually(lambda: shared_segments() <= segments):
         failures.append(f"segments are left: {shared_segments() - segments}")
     for failure in failures:
         print(f"{failure}\nseed {options.seed}; again: {replay}", file=sys.stderr)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,17 @@ from support import PATIENCE
 __all__ = ["PATIENCE", "Servers", "times_out"]
 
 
-SILENT = re.compile("did not answer within|nothing that speaks tranship answered")
-"""What errors say of a server that stood still."""
+SILENT = re.compile(
+    "did not answer within|nothing that speaks tranship answered|memory is being allocated"
+)
+"""What errors say of a server that stood still, or has not allocated its memory yet."""
 
 
-def times_out(call: Callable[[], object], why: str, error: type[Exception] = ts.Timeout) -> None:
+def times_out(call: Callable[[], object], why: str, error: type[Exception] = ts.Timeout) -> Any:
     """Checks that a call with a short timeout ends by it, with a reason that the server gave.
 
     A server that stands still for a second, as on a busy machine, gives none: the call is repeated.
+    Returns the error.
     """
     for _ in range(20):
         with pytest.raises(error) as raised:
@@ -32,6 +36,8 @@ def times_out(call: Callable[[], object], why: str, error: type[Exception] = ts.
         if SILENT.search(str(raised.value)) is None:
             break
     assert re.search(why, str(raised.value)), raised.value
+    return raised.value
+    return raised.value
 
 
 class Servers:

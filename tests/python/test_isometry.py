@@ -236,6 +236,7 @@ def run_measured(name):
     lines = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRANSHIP_EMULATED_GPUS", "2")
+        patch.setenv("TRANSHIP_PEER_TIMEOUT_MS", "60000")
         code = benches.run(name, size="small", machine="here", report=lines.append)
     return code, lines
 

@@ -232,7 +232,7 @@ def test_everything_of_a_parent_is_closed_in_a_fork(queueing_profile: str) -> No
     remote = peer["x"]
     staging.put("x", 1, np.ones(3))
     subscription = staging.subscribe("x", lambda *_: None)
-    event = slow.start(engine)
+    event = slow.start_many(engine)[-1]
     calls: list[Callable[[], object]] = [
         lambda: staging.put("x", 2, np.ones(3)),
         lambda: staging.get("x", 1),
@@ -269,7 +269,7 @@ def test_everything_of_a_parent_is_closed_in_a_fork(queueing_profile: str) -> No
         assert time.monotonic() - begin < SOON_S
 
     assert in_child(child) == 0
-    event.wait(timeout=20)
+    event.wait(timeout=PATIENCE)
     assert slow.done
     staging.put("x", 2, np.ones(3))
     assert staging.get("x", 2).all()
@@ -356,14 +356,12 @@ def test_arrays_are_kept_while_they_are_copied(queueing_profile: str) -> None:
         target = np.zeros((4096, 4096), np.uint8)
         source = np.ones((4096, 4096), np.uint8)
         count = sys.getrefcount(source)
-        before = None  # Earlier copies delay the copy under test.
-        for _ in range(8):
-            before = engine.copy(np.ones_like(source).T, np.empty_like(source), after=before)
+        *_, before = Slow().start_many(engine)
         event = engine.copy(source.T, target, after=before)
         gone = weakref.ref(source)
         assert sys.getrefcount(source) > count
         del source
-        event.wait(timeout=20)
+        event.wait(timeout=PATIENCE)
         assert target.all()
         assert eventually(lambda: gone() is None), "the array is still held after the copy"
 
@@ -397,12 +395,12 @@ def test_buffers_stay_exported_while_they_are_copied(
             else held
         )
         pair = (other, end) if direction == "into" else (end, other)
-        before = engine.copy(*pair, after=slow.start(engine))
+        before = engine.copy(*pair, after=slow.start_many(engine)[-1])
         event = engine.copy(*pair, after=before)
         del end, pair
         with pytest.raises(BufferError):
             shrink(held)
-        event.wait(timeout=20)
+        event.wait(timeout=PATIENCE)
         del before, event
         assert other[0] == other[-1] == (66 if direction == "into" else 65)
         assert eventually(lambda: shrinks(held, shrink)), "it stays exported after the copy"
@@ -429,10 +427,10 @@ def test_an_array_is_not_resized_while_it_is_copied(queueing_profile: str) -> No
     with ts.Engine(profile=queueing_profile, threads=1) as engine:
         slow = Slow()
         source, target = np.ones(1 << 20, np.uint8), np.zeros(1 << 20, np.uint8)
-        event = engine.copy(source, target, after=slow.start(engine))
+        event = engine.copy(source, target, after=slow.start_many(engine)[-1])
         with pytest.raises(ValueError, match="referenc"):
             source.resize(10)
-        event.wait(timeout=20)
+        event.wait(timeout=PATIENCE)
         assert target.all()
 
 

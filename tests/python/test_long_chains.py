@@ -27,7 +27,7 @@ engine = ts.Engine(threads=1)
 wide, tall = np.ones((2000, 2000)), np.zeros((2000, 2000))
 one, other = np.ones(10), np.zeros(10)
 slow = [engine.copy(wide, tall.T)]
-for _ in range(200 if how != "end" else 2):
+for _ in range(5000 if how != "end" else 2):
     slow.append(engine.copy(wide, tall.T, after=slow[-1]))
 head, last = slow[0], slow[-1]
 for _ in range(length):

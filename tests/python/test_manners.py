@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tranship as ts
+from support import Slow
 
 
 @pytest.fixture(scope="module")
@@ -24,10 +25,9 @@ def engine(profile: str) -> Iterator[ts.Engine]:
 
 @pytest.fixture
 def waiting(queueing_profile: str) -> Iterator[ts.Event]:
-    """Yields the event of a copy of 64 MiB, on an engine of its own."""
+    """Yields the event of the last of some copies, on an engine of its own."""
     with ts.Engine(profile=queueing_profile, threads=1) as engine:
-        source = np.zeros(1 << 23)
-        yield engine.copy(source, np.empty_like(source))
+        yield Slow().start_many(engine)[-1]
 
 
 def test_reprs(engine: ts.Engine, tmp_path: Path, profile: str) -> None:

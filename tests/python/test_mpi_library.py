@@ -283,7 +283,7 @@ def tranship(*words: str | Path, **variables: str) -> subprocess.CompletedProces
     path = f"{BIN}:{os.environ['PATH']}"
     return subprocess.run(
         [sys.executable, "-m", "tranship", *map(str, words)],
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=700, check=False,
         env={**os.environ, "PATH": path, **variables},
     )  # fmt: skip
 

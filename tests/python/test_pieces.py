@@ -330,7 +330,9 @@ def test_lists_end_when_the_other_process_does_not_go_on(
     exporter: Callable[..., Exporter], fault: str, transport: str
 ) -> None:
     """All pieces arrive, or an error says why not, and no wait lasts."""
-    other = exporter("--bytes", str(BIG), TRANSHIP_TRANSPORT=transport)
+    other = exporter(
+        "--bytes", str(BIG), TRANSHIP_TRANSPORT=transport, TRANSHIP_PEER_TIMEOUT_MS="60000"
+    )
     generator = np.random.default_rng(11)
     source = generator.integers(0, 256, BIG, np.uint8)
     read, written = generator.permutation(BIG // 512) * 512, generator.permutation(BIG // 512) * 512

@@ -188,7 +188,12 @@ def test_arrays_of_a_peer_until_it_withdraws_them(
     exporter: Callable[..., Exporter], gpus: ts.Engine, transport: str, name: str
 ) -> None:
     count = 1 << 16
-    server = exporter("--gpu", TRANSHIP_EMULATED_GPUS="2", TRANSHIP_LISTEN="127.0.0.1:0")
+    server = exporter(
+        "--gpu",
+        TRANSHIP_EMULATED_GPUS="2",
+        TRANSHIP_LISTEN="127.0.0.1:0",
+        TRANSHIP_PEER_TIMEOUT_MS="60000",
+    )
     options: dict[str, Any] = {"emulated_gpus": 2, "transport": transport, "threads": 2}
     with ts.Engine(**options) as client:
         remote = client.connect(server.contact)[name]

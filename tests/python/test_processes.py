@@ -199,11 +199,11 @@ def test_a_peer_killed_during_a_transfer(
     mine = np.ones(LARGE_BYTES, np.uint8)
     ends = (mine, array) if writes else (array, mine)
     event = client.copy(*ends)
-    for _ in range(200):  # The chain lasts until after the kill.
+    for _ in range(2000):  # The chain lasts until after the kill.
         event = client.copy(*ends, after=event)
     time.sleep(0.02)
-    other.process.kill()
     assert not event.done()
+    other.process.kill()
     begin = time.monotonic()
     with pytest.raises(ts.PeerLost, match=f"process {other.process.pid}"):
         event.wait(timeout=PATIENCE)
@@ -214,13 +214,13 @@ def test_a_peer_killed_during_a_transfer(
 def test_a_stopped_peer_that_is_killed(exporter: Start, client: ts.Engine, transport: str) -> None:
     """A stopped peer does not answer, so that transfers are under way when it is killed.
 
-    Copies that need no answer may have ended, but not the last one of 200.
+    Copies that need no answer may have ended, but not the last one of 2000.
     """
     other = exporter("--bytes", str(LARGE_BYTES), TRANSHIP_TRANSPORT=transport)
     array = client.connect(other.contact)["plain"]
     other.stop()
     ones = np.ones(LARGE_BYTES, np.uint8)
-    events = [client.copy(array, ones) for _ in range(200)]
+    events = [client.copy(array, ones) for _ in range(2000)]
     other.process.kill()
     begin = time.monotonic()
     with pytest.raises(ts.PeerLost):

@@ -46,7 +46,7 @@ def test_a_put_behind_a_copy_in_the_background(contact: Path) -> None:
 def test_a_put_behind_a_copy_that_fails(contact: Path) -> None:
     with ts.Engine() as engine, ts.Staging(contact, engine=engine) as client:
         for array in (np.zeros(3), np.zeros((1024, 1024))):
-            event = Slow().start(engine)
+            event = Slow().start_many(engine)[-1]
             event.cancel()
             with pytest.raises(ts.Cancelled):
                 client.put("field", 1, array, after=event)
@@ -58,9 +58,7 @@ def test_a_put_behind_a_copy_that_fails(contact: Path) -> None:
 def test_a_put_waits_no_longer_than_told(contact: Path) -> None:
     with ts.Engine() as engine, ts.Staging(contact, engine=engine) as client:
         slow = Slow()
-        event = slow.start(engine)
-        for _ in range(9):
-            event = slow.start(engine, after=event)
+        event = slow.start_many(engine)[-1]
         with pytest.raises(ts.Timeout):
             client.put("field", 1, slow.target, after=event, timeout=0.002)
         assert used(client) == 0

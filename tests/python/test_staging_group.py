@@ -121,7 +121,7 @@ def used(staging: ts.Staging) -> list[int]:
 @pytest.mark.parametrize("elements", [1024, 32 * 1024])  # 8 KiB: in a message; 256 KiB: by a copy
 def test_a_full_server_is_helped_out(serve: Servers, elements: int) -> None:
     """All versions of one box have one primary; after 1 MiB, they go to the overflow server."""
-    contact = serve("--servers", "2", "--memory", "1MiB")
+    contact = serve("--servers", "2", "--memory", "1MiB", "--preallocate", "0")
     count = (1 << 20) // (8 * elements)
 
     def block(version: int) -> np.ndarray:
@@ -180,7 +180,7 @@ def test_memory_of_others_is_used_before_anything_spills(serve: Servers) -> None
 
 
 def test_an_overflow_server_that_dies_takes_its_objects_and_nothing_else(serve: Servers) -> None:
-    contact = start_group(serve, "--memory", "1MiB")
+    contact = start_group(serve, "--memory", "1MiB", "--preallocate", "0")
     block = np.arange(64 * 1024.0)
     with ts.Staging(contact) as staging:
         for version in range(2):
@@ -283,12 +283,11 @@ def test_clients_wait_for_the_whole_group(serve: Servers) -> None:
 
 def test_only_the_first_server_takes_clients(serve: Servers) -> None:
     contact = serve.folder / "group.contact"
-    serve.start("--contact", str(contact), "--servers", "2", "--rank", "0")
-    with (
-        ts.StagingServer(contact, rank=1, servers=2, memory=1 << 20) as second,
-        pytest.raises(ts.InvalidArgument, match="connect to the first one"),
-    ):
-        ts.Staging(second.contact)
+    first = serve.start("--contact", str(contact), "--servers", "2", "--rank", "0")
+    with ts.StagingServer(contact, rank=1, servers=2, memory=1 << 20) as second:
+        with pytest.raises(ts.InvalidArgument, match="connect to the first one"):
+            ts.Staging(second.contact)
+        assert first.stdout is not None and first.stdout.readline().startswith("serving at")
 
 
 def test_one_command_starts_a_group_and_ends_it(serve: Servers) -> None:
@@ -327,7 +326,7 @@ def test_a_group_starts_beside_the_contact_file_of_a_dead_one(serve: Servers) ->
     dead.wait(PATIENCE)
     assert contact.exists()
     words = ("--contact", str(contact), "--servers", "2")
-    serve.start(*words, "--rank", "1")
+    second = serve.start(*words, "--rank", "1")
     time.sleep(0.5)  # It has found the old contact file by now.
     serve.start(*words, "--rank", "0")
     end = time.monotonic() + PATIENCE
@@ -338,6 +337,7 @@ def test_a_group_starts_beside_the_contact_file_of_a_dead_one(serve: Servers) ->
             break
         except ts.PeerLost:  # The client has read the old contact file.
             assert time.monotonic() < end
+    assert second.stdout is not None and second.stdout.readline().startswith("server 1 of 2")
 
 
 def test_a_group_of_which_one_has_ended_is_given_up() -> None:

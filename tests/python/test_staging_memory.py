@@ -121,7 +121,7 @@ def group() -> Iterator[Path]:
 def test_a_server_whose_control_group_is_full_says_so_and_goes_on(
     servers: Servers, group: Path
 ) -> None:
-    contact = servers("--memory", "4GiB")
+    contact = servers("--memory", "4GiB", "--preallocate", "0")
     (group / "cgroup.procs").write_text(str(servers.processes[0].pid))
     array = np.arange(8 * MiB, dtype="f8")  # 64 MiB: each array takes one segment of the server.
     with ts.Engine() as engine, ts.Staging(contact, engine=engine) as client:

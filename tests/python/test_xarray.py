@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
+from staging_servers import times_out
 
 import tranship as ts
 from support import PATIENCE
@@ -134,8 +135,7 @@ def test_only_the_part_that_is_read_need_be_there(staging: Counted) -> None:
     assert np.array_equal(array[1:6, 3], DOMAIN[1:6, 3])
     assert array.shape == DOMAIN[:6].shape  # a version has its own bounds
     lower, upper = LOWER, tuple(low + size for low, size in zip(LOWER, DOMAIN.shape, strict=True))
-    with pytest.raises(ts.Timeout, match="version 4"):
-        staging.get("energy", 4, lower, upper, timeout=0.2)
+    times_out(lambda: staging.get("energy", 4, lower, upper, timeout=0.2), "version 4")
 
 
 def test_a_version_may_come_later(staging: Counted) -> None:
@@ -219,8 +219,7 @@ def test_what_does_not_fit_is_said(staging: Counted) -> None:
         staging.to_xarray("energy", [3], dims=("x", "y", "version"))
     with pytest.raises(ts.InvalidArgument, match="whole number"):
         staging.to_xarray("energy", "last")  # type: ignore[arg-type]
-    with pytest.raises(ts.Timeout, match="nothing has been put"):
-        staging.to_xarray("never", 1, timeout=0.2)
+    times_out(lambda: staging.to_xarray("never", 1, timeout=0.2), "nothing has been put")
     staging.put("gone", 1, np.zeros(3))
     staging.discard("gone", 1)
     with pytest.raises(ts.NotFound, match='no version of "gone" is held'):

@@ -302,8 +302,8 @@ TEST(close_ends_everything) {
   machine.driver->submit(running, {});
   while (machine.channel.submitted == 0) std::this_thread::yield();
   machine.driver->submit(queued, {});
-  std::thread opener([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  std::thread opener([&] {  // Closing ends what is queued, and then waits for what runs.
+    (void)test::eventually([&] { return queued->completion->done(); });
     machine.channel.open = true;
   });
   machine.driver->close({ErrorCode::closed, "closed by the test"});

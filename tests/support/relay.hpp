@@ -11,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -117,6 +118,19 @@ class Relay {
     }
   }
 
+  /// Returns whether a bit was changed, and no byte has passed for 5 s: a side may wait for as many
+  /// bytes as a changed length says.
+  bool stands_still() {
+    const auto now = std::chrono::steady_clock::now();
+    if (passed_by_all_ != passed_before_ || flips_ == 0) {
+      passed_before_ = passed_by_all_;
+      still_since_ = now;
+    }
+    if (now - still_since_ < std::chrono::seconds(5)) return false;
+    still_since_ = now;
+    return true;
+  }
+
   /// Passes on some bytes of one direction. Returns false when one side has ended.
   bool pass_on(Joined& joined, std::size_t from) {
     if (joined.number == held_) return true;
@@ -168,7 +182,7 @@ class Relay {
         }
       }
       (void)poll(entries.data(), entries.size(), 5);
-      if (to_cut_ < 0) {
+      if (to_cut_ < 0 || stands_still()) {
         all.clear();
         next_cut();
       }
@@ -196,6 +210,8 @@ class Relay {
   std::int64_t to_flip_ = 0;
   std::int64_t to_cut_ = 0;
   std::int64_t passed_by_all_ = 0;
+  std::int64_t passed_before_ = 0;
+  std::chrono::steady_clock::time_point still_since_ = std::chrono::steady_clock::now();
   std::atomic<int> flips_{0};
   std::atomic<int> connections_{0};
   std::atomic<int> held_{-1};

@@ -7,6 +7,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <set>
+#include <string>
+
 #include "base/random.hpp"
 #include "fabric/helpers.hpp"
 
@@ -17,15 +21,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Returns the number of entries of a folder whose names contain `part`.
-std::size_t entries(const char* folder, const char* part = "") {
-  std::size_t count = 0;
+/// Returns the names in a folder.
+std::set<std::string> entries(const char* folder) {
+  std::set<std::string> names;
   DIR* open = opendir(folder);
-  while (const dirent* entry = readdir(open)) {
-    count += std::strstr(entry->d_name, part) != nullptr ? 1 : 0;
-  }
+  while (const dirent* entry = readdir(open)) names.insert(entry->d_name);
   closedir(open);
-  return count;
+  return names;
+}
+
+/// Returns the names in /dev/shm of this package and of UCX, but for the table of what processes
+/// use: it belongs to no process. Other tests have names there too.
+std::set<std::string> shared_entries() {
+  std::set<std::string> names = entries("/dev/shm");
+  std::erase_if(names, [](const std::string& name) {
+    const bool ours = name.find("tranship") != std::string::npos;
+    return !(ours || name.find("ucx") != std::string::npos) || name.starts_with("tranship-usage-");
+  });
+  return names;
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -299,13 +312,9 @@ TEST(closing_ends_connects_that_are_on_their_way) {
 
 TEST(closing_leaves_nothing) {
   { Pair warm_up(Transport::automatic); }
-  const std::size_t descriptors = entries("/proc/self/fd");
-  const std::size_t threads = entries("/proc/self/task");
-  // The table of what processes use stays there: it belongs to no process.
-  const auto in_shared = [] {
-    return entries("/dev/shm", "tranship") + entries("/dev/shm", "ucx");
-  };
-  const std::size_t shared = in_shared();
+  const std::size_t descriptors = entries("/proc/self/fd").size();
+  const std::size_t threads = entries("/proc/self/task").size();  // one may be about to end
+  const std::set<std::string> shared = shared_entries();
   for (const auto transport : {Transport::automatic, Transport::network}) {
     const auto begin = std::chrono::steady_clock::now();
     {
@@ -316,9 +325,9 @@ TEST(closing_leaves_nothing) {
       look_up(*requester, connect_to(*requester, exporter->contact()), "a");
     }
     EXPECT(std::chrono::steady_clock::now() - begin < soon);
-    EXPECT(eventually([&] { return entries("/proc/self/fd") == descriptors; }));
-    EXPECT(eventually([&] { return entries("/proc/self/task") == threads; }));
-    EXPECT(eventually([&] { return in_shared() == shared; }));
+    EXPECT(eventually([&] { return entries("/proc/self/fd").size() <= descriptors; }));
+    EXPECT(eventually([&] { return entries("/proc/self/task").size() <= threads; }));
+    EXPECT(eventually([&] { return std::ranges::includes(shared, shared_entries()); }));
   }
 }
 
@@ -358,14 +367,16 @@ TEST(shared_memory_refuses_what_it_is_not) {
 TEST(an_idle_fabric_takes_no_time) {
   Pair pair(Transport::automatic);
   EXPECT(pair.requester->names(pair.peer, patience).ok());
-  timespec before{};
-  timespec after{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-  std::this_thread::sleep_for(500ms);
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-  const double seconds = static_cast<double>(after.tv_sec - before.tv_sec) +
-                         static_cast<double>(after.tv_nsec - before.tv_nsec) / 1e9;
-  EXPECT(seconds < 0.05);
+  EXPECT(succeeds_once([] {
+    timespec before{};
+    timespec after{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    std::this_thread::sleep_for(500ms);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    const double seconds = static_cast<double>(after.tv_sec - before.tv_sec) +
+                           static_cast<double>(after.tv_nsec - before.tv_nsec) / 1e9;
+    return seconds < 0.05;
+  }));
 }
 
 TEST(who_listens_everywhere_says_an_address_that_others_can_reach) {
