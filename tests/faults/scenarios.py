@@ -20,7 +20,7 @@ import tranship as ts
 PATIENCE = 4.0
 """Seconds that one call of the victim may take, in these scenarios."""
 LONG = 25.0
-"""Seconds that a role waits for another one."""
+"""Seconds that one call of another role may take; a role waits three times as long for a word."""
 
 
 @dataclass

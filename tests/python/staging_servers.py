@@ -37,7 +37,6 @@ def times_out(call: Callable[[], object], why: str, error: type[Exception] = ts.
             break
     assert re.search(why, str(raised.value)), raised.value
     return raised.value
-    return raised.value
 
 
 class Servers:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tranship as ts
-from support import PATIENCE
+from support import PATIENCE, Slow
 
 
 @pytest.fixture
@@ -22,11 +22,7 @@ def engine() -> Iterator[ts.Engine]:
 
 def slow(engine: ts.Engine) -> ts.Event:
     """Returns the event of a copy behind some that take long together."""
-    wide, tall = np.ones((2000, 2000)), np.zeros((2000, 2000))
-    event = engine.copy(wide, tall.T)
-    for _ in range(100):
-        event = engine.copy(wide, tall.T, after=event)
-    return event
+    return Slow().start_many(engine)[-1]
 
 
 def test_a_copy_that_has_ended_is_a_future_that_has(engine: ts.Engine) -> None:

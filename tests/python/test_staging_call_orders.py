@@ -63,7 +63,7 @@ class Queued:
             array.fill(value)
             return array
         made = self.torch.empty(shape, dtype=self.torch.float32, device="cuda:0")
-        self.torch.cuda._sleep(200_000)
+        self.torch.cuda._sleep(200_000)  # some 0.1 ms, so that the fill is still to come
         self.fill(made, value)
         return made
 
