@@ -176,6 +176,19 @@ def test_what_a_server_grants_too_late_is_given_back(
         np.testing.assert_array_equal(late.get("energy", 3), half)
 
 
+def test_a_get_of_what_comes_later_outlasts_a_server_that_stands_still(serve: Servers) -> None:
+    """Also while it asks whether another client is connected, who could put the variable."""
+    contact = serve()
+    with ts.Staging(contact) as reader, ts.Staging(contact) as writer, ThreadPoolExecutor() as pool:
+        stop(serve.processes[0])
+        found = pool.submit(reader.get, "late", 0)
+        time.sleep(4)  # Both questions have ended by then, without an answer.
+        assert not found.done()
+        serve.processes[0].send_signal(signal.SIGCONT)
+        writer.put("late", 0, np.arange(4.0))
+        assert np.array_equal(found.result(PATIENCE), np.arange(4.0))
+
+
 @pytest.mark.parametrize("transport", ["automatic", "network"])
 def test_a_server_that_stands_still_for_ten_seconds_costs_nothing(
     serve: Servers, transport: str, monkeypatch: pytest.MonkeyPatch
