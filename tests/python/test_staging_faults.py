@@ -182,9 +182,11 @@ def test_a_get_of_what_comes_later_outlasts_a_server_that_stands_still(serve: Se
     with ts.Staging(contact) as reader, ts.Staging(contact) as writer, ThreadPoolExecutor() as pool:
         stop(serve.processes[0])
         found = pool.submit(reader.get, "late", 0)
-        time.sleep(4)  # Both questions have ended by then, without an answer.
-        assert not found.done()
-        serve.processes[0].send_signal(signal.SIGCONT)
+        try:
+            time.sleep(4)  # Both questions have ended by then, without an answer.
+            assert not found.done()
+        finally:
+            serve.processes[0].send_signal(signal.SIGCONT)
         writer.put("late", 0, np.arange(4.0))
         assert np.array_equal(found.result(PATIENCE), np.arange(4.0))
 
