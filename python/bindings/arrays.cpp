@@ -14,11 +14,13 @@
 #include <span>
 #include <utility>
 
+#include "base/hash.hpp"
 #include "bindings.hpp"
 #include "channels/file/file_channel.hpp"
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
+#include "data/type_numbers.hpp"
 #include "numpy_array.hpp"
 #include "os/mapped_files.hpp"
 
@@ -87,7 +89,7 @@ const char* type_name(const char* format, std::int64_t bytes) {
 /// A cache of the mappings of recent plain arrays: making a mapping costs more than a small copy.
 class MappingCache {
  public:
-  std::shared_ptr<const Mapping> find(const PlainArray& plain) {
+  std::shared_ptr<const Mapping> find(const StridedShape& plain) {
 #if defined(Py_GIL_DISABLED)
     // The interpreter has no lock that guards the cache: a thread that finds it in use makes its
     // own mapping.
@@ -117,7 +119,7 @@ class MappingCache {
     std::shared_ptr<const Mapping> mapping;
   };
 
-  static std::pair<Key, std::uint64_t> key_of(const PlainArray& plain) {
+  static std::pair<Key, std::uint64_t> key_of(const StridedShape& plain) {
     Key key{};
     key.rank = plain.rank;
     key.bytes = plain.item_bytes;
@@ -127,8 +129,8 @@ class MappingCache {
       const auto index = static_cast<std::size_t>(k);
       key.shape[index] = plain.shape[k];
       key.strides[index] = plain.strides[k];
-      hash = (hash ^ static_cast<std::uint64_t>(plain.shape[k])) * 0x9e3779b97f4a7c15u;
-      hash = (hash ^ static_cast<std::uint64_t>(plain.strides[k])) * 0x9e3779b97f4a7c15u;
+      hash = mixed(hash, static_cast<std::uint64_t>(plain.shape[k]));
+      hash = mixed(hash, static_cast<std::uint64_t>(plain.strides[k]));
     }
     return {key, hash};
   }
@@ -151,7 +153,7 @@ class MappingCache {
 
 }  // namespace
 
-std::shared_ptr<const Mapping> cached_mapping(const PlainArray& plain) {
+std::shared_ptr<const Mapping> cached_mapping(const StridedShape& plain) {
   // Guarded by the interpreter's lock, where there is one. The cache is never destroyed, since
   // threads may still use it while the program ends.
   static MappingCache& cache = *new MappingCache;
@@ -165,13 +167,6 @@ PyTypeObject* shared_buffer = nullptr;  ///< of the objects over an Engine's sha
 bool numpy_fields_known = false;
 PyObject* int64_dtype = nullptr;
 
-/// An element type whose name the buffer protocol has told. A dtype is never changed.
-struct NumpyType {
-  PyObject* dtype = nullptr;  ///< owned, so that its address is not given to another one
-  const char* name = nullptr;
-  std::int64_t bytes = 0;
-};
-
 /// Returns where the thread remembers a type of this address.
 NumpyType& remembered(const PyObject* dtype) {
   thread_local std::array<NumpyType, 16> types;
@@ -181,7 +176,7 @@ NumpyType& remembered(const PyObject* dtype) {
 void remember(PyObject* dtype, const char* name, std::int64_t bytes) {
   NumpyType& type = remembered(dtype);
   Py_INCREF(dtype);
-  Py_XDECREF(std::exchange(type, {dtype, name, bytes}).dtype);
+  Py_XDECREF(std::exchange(type, {dtype, name, bytes, type_number_of(name, bytes)}).dtype);
 }
 
 const NumpyArray& fields_of(nb::handle array) {
@@ -190,10 +185,10 @@ const NumpyArray& fields_of(nb::handle array) {
 
 /// Makes an array from NumPy's, if its element type is remembered.
 bool from_numpy(const NumpyArray& numpy, nb::handle object, Array& array, Hold held) {
-  const NumpyType& type = remembered(numpy.type);
-  if (type.dtype != numpy.type || numpy.rank > dimensions_max) return false;
-  array.view =
-      View::whole(cached_mapping({type.name, type.bytes, numpy.rank, numpy.shape, numpy.strides}));
+  const NumpyType* type = type_of(numpy);
+  if (type == nullptr || numpy.rank > dimensions_max) return false;
+  array.view = View::whole(
+      cached_mapping({type->name, type->bytes, numpy.rank, numpy.shape, numpy.strides}));
   array.place.address = reinterpret_cast<std::byte*>(numpy.data);
   array.writable = numpy.writable();
   array.backing = backing_of(object);
@@ -434,13 +429,13 @@ nb::list described_extents(const Array& array) {
 }
 
 /// Reads parts of a file into host memory, without an engine.
-Status read_file(File& file, std::span<const LoopNest> nests, const Place& source,
+Status read_file(std::span<const LoopNest> nests, const Place& source,
                  std::byte* target) {
   FileChannelOptions options;
   options.copy = copy_nests;
   FileChannel channel(std::move(options));
   Request request;
-  request.nests = nests;
+  request.payload = nests;
   request.source = source;
   request.target = {target, nullptr};
   for (const LoopNest& nest : nests) request.bytes += nest.bytes();
@@ -471,7 +466,7 @@ void read_into(const Array& source, nb::handle target) {
   unwrap(opened->admits(true));
   Status status = [&]() -> Status {
     nb::gil_scoped_release released;
-    return read_file(*opened, nests, source.place, to.place.address);
+    return read_file(nests, source.place, to.place.address);
   }();
   unwrap(status);
 }
@@ -547,6 +542,11 @@ bool addresses_decide(nb::handle source, nb::handle target) {
   if (from == Backing::own) return true;
   const Backing to = backing_of(target);
   return to == Backing::own || (from == Backing::shared && to == Backing::shared);
+}
+
+const NumpyType* type_of(const NumpyArray& array) {
+  const NumpyType& type = remembered(array.type);
+  return type.dtype == array.type ? &type : nullptr;
 }
 
 const NumpyArray* plain_numpy(nb::handle object) {

@@ -60,8 +60,8 @@ using Fields = std::vector<std::tuple<std::string, std::string, std::int64_t>>;
 std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& fields,
                                           const std::string& layout);
 
-/// A dense or strided array of one field. The pointers are the caller's.
-struct PlainArray {
+/// The shape and type of a dense or strided array of one field. The pointers are the caller's.
+struct StridedShape {
   const char* type = nullptr;  ///< NumPy's name, or that of ml_dtypes; up to 23 characters
   std::int64_t item_bytes = 0;
   int rank = 0;  ///< at most dimensions_max
@@ -71,7 +71,7 @@ struct PlainArray {
 
 /// Returns the mapping of a plain array, from a cache of recent ones. The caller holds the
 /// interpreter's lock.
-std::shared_ptr<const Mapping> cached_mapping(const PlainArray& plain);
+std::shared_ptr<const Mapping> cached_mapping(const StridedShape& plain);
 
 /// What an array keeps of the Python object that it was made from.
 enum class Hold {
@@ -170,8 +170,10 @@ void bind_calibration(nb::module_& module);
 void bind_device_arrays(nb::module_& module);
 void bind_device_memory(nb::module_& module);
 void bind_engine(nb::module_& module);
+void bind_events(nb::module_& module);
 void bind_engine_functions(nb::module_& module);
 void bind_planning(nb::module_& module);
+void bind_plans(nb::module_& module);
 void bind_prepared(nb::module_& module);
 void bind_processes(nb::module_& module);
 void bind_simulation(nb::module_& module);

@@ -23,32 +23,6 @@ struct ManagedTensor {
   void (*deleter)(ManagedTensor*) = nullptr;
 };
 
-/// Returns NumPy's name of the type; "V2" and the like for types that NumPy does not have.
-std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
-  using Code = nb::dlpack::dtype_code;
-  const std::string size = std::to_string(bytes);
-  if (type.lanes == 1) {
-    switch (static_cast<Code>(type.code)) {
-      case Code::Int: return "i" + size;
-      case Code::UInt: return "u" + size;
-      case Code::Float: return "f" + size;
-      case Code::Complex: return "c" + size;
-      case Code::Bool: return "b" + size;
-      default: break;
-    }
-    // Types that ml_dtypes adds to NumPy, by DLPack's type code; only bfloat16 has 16 bits.
-    static constexpr std::array<const char*, 15> added{
-        nullptr,         nullptr,           nullptr,       nullptr,           "bfloat16",
-        nullptr,         nullptr,           "float8_e3m4", "float8_e4m3",     "float8_e4m3b11fnuz",
-        "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"};
-    if (type.code < added.size() && added[type.code] != nullptr &&
-        bytes == (type.code == 4 ? 2 : 1)) {
-      return added[type.code];
-    }
-  }
-  return "V" + size;
-}
-
 /// Returns the view of a tensor of at most dimensions_max dimensions.
 View view_of(const nb::dlpack::dltensor& tensor, std::int64_t bytes) {
   std::array<std::int64_t, dimensions_max> strides{};
@@ -147,9 +121,9 @@ Array from_dlpack(nb::handle capsule) {
 bool read_tensor(const TypeTable& found, nb::handle object, bool& writable, Hold held,
                  nb::dlpack::dltensor& tensor, std::shared_ptr<void>& owner) {
   const ExchangeTable& table = *found.table;
-  const bool flags_matter = writable && !found.always_writable;
+  const bool flags_matter = writable && !found.is_pytorch;
   if (!flags_matter && held != Hold::memory && table.to_tensor != nullptr) {
-    writable = writable || found.always_writable;
+    writable = writable || found.is_pytorch;
     if (table.to_tensor(object.ptr(), &tensor) == 0) return true;
     PyErr_Clear();
     return false;
@@ -168,6 +142,31 @@ bool read_tensor(const TypeTable& found, nb::handle object, bool& writable, Hold
 }
 
 }  // namespace
+
+std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
+  using Code = nb::dlpack::dtype_code;
+  const std::string size = std::to_string(bytes);
+  if (type.lanes == 1) {
+    switch (static_cast<Code>(type.code)) {
+      case Code::Int: return "i" + size;
+      case Code::UInt: return "u" + size;
+      case Code::Float: return "f" + size;
+      case Code::Complex: return "c" + size;
+      case Code::Bool: return "b" + size;
+      default: break;
+    }
+    // Types that ml_dtypes adds to NumPy, by DLPack's type code; only bfloat16 has 16 bits.
+    static constexpr std::array<const char*, 15> added{
+        nullptr,         nullptr,           nullptr,       nullptr,           "bfloat16",
+        nullptr,         nullptr,           "float8_e3m4", "float8_e4m3",     "float8_e4m3b11fnuz",
+        "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"};
+    if (type.code < added.size() && added[type.code] != nullptr &&
+        bytes == (type.code == 4 ? 2 : 1)) {
+      return added[type.code];
+    }
+  }
+  return "V" + size;
+}
 
 bool from_exchange_table(nb::handle object, bool writable, Hold held, Follows follows,
                          Array& array) {

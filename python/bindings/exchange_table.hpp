@@ -39,8 +39,9 @@ struct ExchangeTable {
 /// The exchange table of a type, and what is known of its library.
 struct TypeTable {
   const ExchangeTable* table = nullptr;  ///< in a version that is understood; null: there is none
-  /// No tensor is read-only, so that a target's flags need not be read: PyTorch's are not.
-  bool always_writable = false;
+  /// The type is one of PyTorch's own: none of its tensors is read-only, and none runs code of the
+  /// user's when it is asked for an attribute.
+  bool is_pytorch = false;
 };
 
 /// Returns the table of a type; each thread remembers that of the last type that had one.
@@ -52,6 +53,9 @@ TypeTable table_of(PyTypeObject* type);
 /// complex numbers alone are conjugated.
 /// @throws what the library raises when it is asked
 bool needs_checks(nb::handle object, const nb::dlpack::dtype& type);
+
+/// Returns NumPy's name of a type; "V2" and the like for types that NumPy does not have.
+std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes);
 
 /// Stores the stream that the table's library works in on the GPU now (1: the default stream).
 /// Returns false, without a Python exception, if the library does not say.

@@ -1,15 +1,19 @@
 // Lists of integers that Python hands over with a copy.
 #pragma once
 
+#include <nanobind/ndarray.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
 
-#include "copies.hpp"
+#include "bindings.hpp"
 
 namespace tranship::python {
+
+using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// Lists of 64-bit integers of one call, which the caller leaves as they are until it ends.
 class IntegerLists {

@@ -29,6 +29,17 @@ struct NumpyArray {
 /// NumPy keeps its fields elsewhere.
 const NumpyArray* plain_numpy(nb::handle object);
 
+/// An element type whose name the buffer protocol has told. A dtype is never changed.
+struct NumpyType {
+  PyObject* dtype = nullptr;  ///< owned, so that its address is not given to another one
+  const char* name = nullptr;
+  std::int64_t bytes = 0;
+  std::int64_t number = 0;  ///< type_number_of()
+};
+
+/// Returns the element type of an array, if the thread remembers it from before; else null.
+const NumpyType* type_of(const NumpyArray& array);
+
 /// Returns what the object at the end of an array's bases says of its memory.
 Backing backing_of(nb::handle object);
 

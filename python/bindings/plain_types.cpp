@@ -5,6 +5,7 @@
 
 #include "channels/host/type_packer.hpp"
 #include "datatypes/type_form.hpp"
+#include "known_copies.hpp"
 #include "numpy_array.hpp"
 #include "remembered.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "copies.hpp"
+#include "bindings.hpp"
 
 namespace tranship::python {
 

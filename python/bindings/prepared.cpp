@@ -4,9 +4,10 @@
 
 #include <algorithm>
 
-#include "copies.hpp"
 #include "engine/prepared_copy.hpp"
-#include "integer_lists.hpp"
+#include "known_copies.hpp"
+#include "plans.hpp"
+#include "requests.hpp"
 
 namespace tranship::python {
 namespace {
@@ -46,78 +47,68 @@ void note_streams(BoundPrepared& made, const CopyPair& pair, const ObjectPair& o
   }
 }
 
-template <typename Prepare>
-BoundPrepared prepared(const std::shared_ptr<Engine>& engine, std::span<const CopyPair> pairs,
-                       std::span<const ObjectPair> objects, Region region, const Prepare& prepare) {
-  BoundPrepared made{engine, unwrap(run([&] { return prepare(); })), std::move(region)};
+/// Prepares what `read` puts into a request.
+template <typename Read>
+BoundPrepared prepared(const std::shared_ptr<Engine>& engine, const CopyOptions& options,
+                       const Read& read) {
+  ReadRequest request;
+  std::vector<ObjectPair> objects;
+  read(request, Reading{Hold::memory, Follows::current, &objects});
+  BoundPrepared made{engine,
+                     unwrap(run([&] { return engine->prepare(request.with(options)); }))};
   made.small = made.copy.bytes() <= small_bytes;
-  for (std::size_t k = 0; k < pairs.size(); ++k) note_streams(made, pairs[k], objects[k]);
+  for (std::size_t k = 0; k < objects.size(); ++k) {
+    note_streams(made, request.pairs()[k], objects[k]);
+  }
   return made;
 }
 
-CopyPair lasting_ends_of(nb::handle source, nb::handle target, const Region& region) {
-  CopyPair ends{array_of(source, false, Hold::memory), array_of(target, true, Hold::memory)};
-  apply_region(ends, region);
-  return ends;
+template <typename Read>
+BoundPrepared prepared(const std::shared_ptr<Engine>& engine, int priority, const Read& read) {
+  CopyOptions options;
+  options.priority = priority;
+  return prepared(engine, options, read);
 }
 
 BoundPrepared prepare(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
-                      nb::handle region, int priority, const std::string& planner,
+                      nb::handle region, int priority, nb::handle planner,
                       std::int64_t buffer_bytes) {
-  Region ranges = region_of(region);
-  const CopyPair ends = lasting_ends_of(source, target, ranges);
+  const Region ranges = region_of(region);
   const CopyOptions options = copy_options(priority, planner, buffer_bytes);
-  const ObjectPair objects(nb::borrow(source), nb::borrow(target));
-  return prepared(engine, {&ends, 1}, {&objects, 1}, std::move(ranges),
-                  [&] { return engine->prepare(ends.source, ends.target, options); });
+  auto made = prepared(engine, options, [&](ReadRequest& request, const Reading& reading) {
+    request.read(source, target, ranges, reading);
+  });
+  made.region = ranges;
+  return made;
 }
 
-BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority) {
-  std::vector<CopyPair> pairs;
-  std::vector<ObjectPair> objects;
-  add_pairs(given, Hold::memory, Follows::current, pairs, &objects);
-  CopyOptions options;
-  options.priority = priority;
-  return prepared(engine, pairs, objects, {}, [&] { return engine->prepare_all(pairs, options); });
+BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& pairs, int priority) {
+  return prepared(engine, priority, [&](ReadRequest& request, const Reading& reading) {
+    request.read_all(pairs, reading);
+  });
 }
 
 BoundPrepared prepare_pages(const std::shared_ptr<Engine>& engine, nb::handle source,
                             nb::handle target, nb::handle source_pages, nb::handle target_pages,
                             int priority) {
-  const IntegerLists pages({source_pages, target_pages}, "page_lists");
-  const CopyPair ends = lasting_ends_of(source, target, {});
-  CopyOptions options;
-  options.priority = priority;
-  const ObjectPair objects(nb::borrow(source), nb::borrow(target));
-  return prepared(engine, {&ends, 1}, {&objects, 1}, {}, [&] {
-    return engine->prepare_pages(ends.source, ends.target, pages[0], pages[1], options);
+  return prepared(engine, priority, [&](ReadRequest& request, const Reading& reading) {
+    request.read_pages(source, target, source_pages, target_pages, reading);
   });
 }
 
 BoundPrepared prepare_pieces(const std::shared_ptr<Engine>& engine, nb::handle source,
                              nb::handle target, nb::handle source_offsets,
                              nb::handle target_offsets, nb::handle lengths, int priority) {
-  const IntegerLists lists({source_offsets, target_offsets, lengths}, "piece_lists");
-  const CopyPair ends = lasting_ends_of(source, target, {});
-  CopyOptions options;
-  options.priority = priority;
-  const PieceLists pieces{lists[0], lists[1], lists[2]};
-  const ObjectPair objects(nb::borrow(source), nb::borrow(target));
-  return prepared(engine, {&ends, 1}, {&objects, 1}, {}, [&] {
-    return engine->prepare_pieces(ends.source, ends.target, pieces, options);
+  return prepared(engine, priority, [&](ReadRequest& request, const Reading& reading) {
+    request.read_pieces(source, target, source_offsets, target_offsets, lengths, reading);
   });
 }
 
-BoundPrepared prepare_types(const std::shared_ptr<Engine>& engine, const TypedPairs& given,
+BoundPrepared prepare_types(const std::shared_ptr<Engine>& engine, const TypedPairs& pairs,
                             int priority) {
-  std::vector<ObjectPair> objects;
-  const auto typed = typed_pairs_of(given, Hold::memory, Follows::current, &objects);
-  std::vector<CopyPair> pairs;
-  for (const TypedPair& pair : typed) pairs.push_back(pair.ends);
-  CopyOptions options;
-  options.priority = priority;
-  auto made =
-      prepared(engine, pairs, objects, {}, [&] { return engine->prepare_types(typed, options); });
+  auto made = prepared(engine, priority, [&](ReadRequest& request, const Reading& reading) {
+    request.read_types(pairs, reading);
+  });
   made.typed = true;
   return made;
 }
@@ -222,7 +213,7 @@ void bind_prepared(nb::module_& module) {
           "all.");
   module.def("prepare", &prepare, nb::arg("engine"), nb::arg("source").none(),
              nb::arg("target").none(), nb::arg("region").none(), nb::arg("priority"),
-             nb::arg("planner"), nb::arg("buffer_bytes"));
+             nb::arg("planner").none(), nb::arg("buffer_bytes"));
   module.def("prepare_all", &prepare_all, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"));
   module.def("prepare_types", &prepare_types, nb::arg("engine"), nb::arg("pairs"),
              nb::arg("priority"));

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "copies.hpp"
 #include "datatypes/type_form.hpp"
+#include "integer_lists.hpp"
 #include "plain_types.hpp"
 
 namespace tranship::python {
@@ -60,47 +60,6 @@ std::string describe(const Datatype& type) {
   }
   return text;
 }
-
-/// Returns the type of one end; None stands for as many raw bytes as the other end has.
-Datatype type_of(nb::handle given, nb::handle other) {
-  if (!given.is_none()) return nb::cast<Datatype>(given);
-  const std::int64_t bytes = other.is_none() ? 0 : nb::cast<const Datatype&>(other).bytes();
-  return unwrap(Datatype::contiguous(bytes, unwrap(Datatype::element("V1"))));
-}
-
-BoundEvent copy_types(const std::shared_ptr<Engine>& engine, const TypedPairs& given, int priority,
-                      nb::handle after, nb::handle stream) {
-  drop_kept();
-  Before before(*engine, after, stream);
-  const std::vector<TypedPair> pairs = typed_pairs_of(given, Hold::object, before.follows());
-  CopyOptions options;
-  options.priority = priority;
-  for (const TypedPair& pair : pairs) before.add(pair.ends);
-  return start_in_order(engine, before, options,
-                        [&] { return engine->copy_types(pairs, options); });
-}
-
-}  // namespace
-
-std::vector<TypedPair> typed_pairs_of(const TypedPairs& given, Hold held, Follows follows,
-                                      std::vector<ObjectPair>* objects) {
-  std::vector<TypedPair> pairs;
-  for (nb::handle one : given) {
-    const nb::object source(one[0]);
-    const nb::object target(one[1]);
-    const nb::object source_type(one[2]);
-    const nb::object target_type(one[3]);
-    if (objects != nullptr) objects->emplace_back(source, target);
-    pairs.push_back(
-        {{array_of(source, false, held, follows), array_of(target, true, held, follows)},
-         type_of(source_type, target_type),
-         type_of(target_type, source_type)});
-    own(pairs.back().ends, source, target);
-  }
-  return pairs;
-}
-
-namespace {
 
 const Datatype& other_type(nb::handle other) {
   if (nb::isinstance<Datatype>(other)) return nb::cast<const Datatype&>(other);
@@ -210,8 +169,6 @@ void bind_types(nb::module_& module) {
       },
       nb::arg("engine"), nb::arg("array"), nb::arg("array_bytes"), nb::arg("type"),
       nb::arg("packed"), nb::arg("packed_bytes"), nb::arg("unpacks"));
-  module.def("copy_types", &copy_types, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"),
-             nb::arg("after").none(), nb::arg("stream").none());
 }
 
 }  // namespace tranship::python

@@ -203,7 +203,7 @@ class Engine(Closing):
             if types is not None:
                 types = listed(types)
                 typed = typed_pairs(pairs, types)
-                return _core.copy_types(self._core, typed, priority, after, stream)
+                return self._core.copy_types(typed, priority, after, stream)
             return self._core.copy_all(pairs, priority, after, stream)
         except Exception as error:
             refuse_pairs("copy_all()", error, self._core, pairs, types)

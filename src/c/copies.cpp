@@ -1,4 +1,5 @@
 // Copies, events and plans, as C sees them.
+#include <algorithm>
 #include <span>
 #include <string>
 
@@ -12,16 +13,6 @@ using namespace tranship::c_api;
 
 namespace {
 
-/// The two arrays of a copy and its options, checked. Whole instances are not copied: the caller's
-/// stay during the call.
-struct CopyCall {
-  std::shared_ptr<Engine> engine;
-  CopyOptions options;
-  const Array* source = nullptr;
-  const Array* target = nullptr;
-  CopyPair parts;  ///< what the pointers lead to, if there is a region
-};
-
 Result<std::vector<Event>> events_of(tranship_event* const* after, std::int64_t count) {
   if (Status s = check_list({"after_count", count}, {{"after", after}}); !s) return s.error();
   std::vector<Event> events;
@@ -32,6 +23,16 @@ Result<std::vector<Event>> events_of(tranship_event* const* after, std::int64_t 
     events.push_back(event->event);
   }
   return events;
+}
+
+Result<StartOptions> start_options_of(bool has_stream, void* stream, tranship_event* const* after,
+                                      std::int64_t after_count) {
+  StartOptions options;
+  if (has_stream) options.stream = reinterpret_cast<std::uintptr_t>(stream);
+  auto events = events_of(after, after_count);
+  if (!events) return events.error();
+  options.after = std::move(*events);
+  return options;
 }
 
 Result<CopyOptions> options_of(const tranship_copy_options& given) {
@@ -48,19 +49,10 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
                  "buffer_bytes=" + std::to_string(given.buffer_bytes) + " is negative",
                  "give a number of bytes, or 0 for no limit of this copy's own"};
   }
-  if (given.has_stream != 0) options.stream = reinterpret_cast<std::uintptr_t>(given.stream);
-  auto after = events_of(given.after, given.after_count);
-  if (!after) return after.error();
-  options.after = std::move(*after);
-  return options;
-}
-
-Result<StartOptions> options_of(const tranship_start_options& given) {
-  StartOptions options;
-  if (given.has_stream != 0) options.stream = reinterpret_cast<std::uintptr_t>(given.stream);
-  auto after = events_of(given.after, given.after_count);
-  if (!after) return after.error();
-  options.after = std::move(*after);
+  auto start = start_options_of(given.has_stream != 0, given.stream, given.after,
+                                given.after_count);
+  if (!start) return start.error();
+  options.start = std::move(*start);
   return options;
 }
 
@@ -73,65 +65,75 @@ Status apply(const Ranges& region, CopyPair& ends) {
   return restrict_to(ends.target, region, target_names);
 }
 
-/// Writes to `made`, whose pointers may lead into it.
-Status read_call(CopyCall& made, tranship_engine* engine, const tranship_instance* source,
-                 const tranship_instance* target, const tranship_copy_options* options) {
+/// The two arrays of a copy, in the region that the options may have. Whole instances are not
+/// copied: the caller's stay during the call.
+struct Ends {
+  const Array* source = nullptr;
+  const Array* target = nullptr;
+  CopyPair parts;  ///< what the pointers lead to, if there is a region
+};
+
+/// Calls `use` with the engine, the ends and the options of a copy of one whole array, checked.
+template <typename Use>
+Status with_call(tranship_engine* engine, const tranship_instance* source,
+                 const tranship_instance* target, const tranship_copy_options* options,
+                 const Use& use_call) {
   auto used = use(engine, {{"source", source}, {"target", target}});
   if (!used) return used.error();
   if (Status status = check_ends(source, target); !status) return status;
   const auto read = read_options(options);
   if (!read) return read.error();
-  auto converted = options_of(*read);
+  const auto converted = options_of(*read);
   if (!converted) return converted.error();
-  made.engine = std::move(*used);
-  made.options = std::move(*converted);
-  made.source = &source->array;
-  made.target = &target->array;
-  if (read->region_count == 0) return {};
-  made.parts = {source->array, target->array};
-  made.source = &made.parts.source;
-  made.target = &made.parts.target;
-  return apply({read->region, read->region_count}, made.parts);
-}
-
-/// Copies up to this size run on the caller's thread at once, where that needs no other thread and
-/// no planning: what they move takes less time than what copy() prepares.
-constexpr std::int64_t small_bytes = 64 << 10;
-
-Result<Event> start(Engine& engine, const Array& source, const Array& target,
-                    const CopyOptions& options) {
-  if (!options.stream && source.view.bytes() <= small_bytes) {
-    if (auto ended = engine.copy_now(source, target, options)) return std::move(*ended);
+  Ends ends{&source->array, &target->array, {}};
+  if (read->region_count > 0) {
+    ends.parts = {source->array, target->array};
+    ends.source = &ends.parts.source;
+    ends.target = &ends.parts.target;
+    if (Status s = apply({read->region, read->region_count}, ends.parts); !s) return s;
   }
-  return engine.copy(source, target, options);
+  return use_call(std::move(*used), ends, *converted);
 }
 
-Result<std::vector<CopyPair>> pairs_of(const tranship_pair* pairs, std::int64_t count) {
-  if (Status s = check_list({"pair_count", count}, {{"pairs", pairs}}); !s) return s.error();
-  std::vector<CopyPair> ends;
+Status read_pair(const tranship_instance* source, const tranship_instance* target,
+                 ReadRequest& request) {
+  if (Status status = check_ends(source, target); !status) return status;
+  request.pairs.push_back({source->array, target->array});
+  return {};
+}
+
+Status read_pairs(const tranship_pair* pairs, std::int64_t count, ReadRequest& request) {
+  if (Status s = check_list({"pair_count", count}, {{"pairs", pairs}}); !s) return s;
   for (std::int64_t k = 0; k < count; ++k) {
-    const tranship_pair& pair = pairs[k];
-    if (Status status = check_ends(pair.source, pair.target); !status) return status.error();
-    ends.push_back({pair.source->array, pair.target->array});
+    if (Status s = read_pair(pairs[k].source, pairs[k].target, request); !s) return s;
   }
-  return ends;
+  return {};
 }
 
-Status check_pages(const tranship_pages& pages) {
-  return check_list({"pages->count", pages.count},
-                    {{"pages->source", pages.source}, {"pages->target", pages.target}});
+Status read_pages(const tranship_instance* source, const tranship_instance* target,
+                  const tranship_pages* pages, ReadRequest& request) {
+  if (Status given = check_given({{"pages", pages}}); !given) return given;
+  if (Status s = read_pair(source, target, request); !s) return s;
+  Status lists = check_list({"pages->count", pages->count},
+                            {{"pages->source", pages->source}, {"pages->target", pages->target}});
+  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(pages->count, 0));
+  request.parts = PageLists{{pages->source, count}, {pages->target, count}};
+  return lists;
 }
 
-Status check_pieces(const tranship_pieces& pieces) {
-  return check_list({"pieces->count", pieces.count},
-                    {{"pieces->source_offsets", pieces.source_offsets},
-                     {"pieces->target_offsets", pieces.target_offsets},
-                     {"pieces->lengths", pieces.lengths}});
-}
-
-PieceLists lists_of(const tranship_pieces& pieces) {
-  const auto count = static_cast<std::size_t>(pieces.count);
-  return {{pieces.source_offsets, count}, {pieces.target_offsets, count}, {pieces.lengths, count}};
+Status read_pieces(const tranship_instance* source, const tranship_instance* target,
+                   const tranship_pieces* pieces, ReadRequest& request) {
+  if (Status given = check_given({{"pieces", pieces}}); !given) return given;
+  if (Status s = read_pair(source, target, request); !s) return s;
+  Status lists = check_list({"pieces->count", pieces->count},
+                            {{"pieces->source_offsets", pieces->source_offsets},
+                             {"pieces->target_offsets", pieces->target_offsets},
+                             {"pieces->lengths", pieces->lengths}});
+  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(pieces->count, 0));
+  request.parts = PieceLists{{pieces->source_offsets, count},
+                             {pieces->target_offsets, count},
+                             {pieces->lengths, count}};
+  return lists;
 }
 
 /// Starts a copy between other instances, where they are given.
@@ -191,7 +193,7 @@ Result<CopyOptions> options_without_region(const tranship_copy_options* options)
 Result<CopyOptions> options_of_all_starts(const tranship_copy_options* options) {
   auto converted = options_without_region(options);
   if (!converted) return converted;
-  if (converted->after.empty() && !converted->stream) return converted;
+  if (converted->start.after.empty() && !converted->start.stream) return converted;
   return Error{ErrorCode::invalid_argument,
                "the options of this preparation have events or a stream",
                "pass them to tranship_start()"};
@@ -212,87 +214,64 @@ tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* so
   return guarded([&]() -> Status {
     if (Status given = check_given({{"event", event}}); !given) return given;
     *event = nullptr;
-    CopyCall made;
-    if (Status status = read_call(made, engine, source, target, options); !status) return status;
-    auto started = start(*made.engine, *made.source, *made.target, made.options);
-    if (!started) return started.error();
-    *event = handle_of(std::move(made.engine), std::move(*started));
-    return {};
+    return with_call(engine, source, target, options,
+                     [&](std::shared_ptr<Engine> used, const Ends& ends,
+                         const CopyOptions& given) -> Status {
+                       auto started = used->copy(*ends.source, *ends.target, given);
+                       if (!started) return started.error();
+                       *event = handle_of(std::move(used), std::move(*started));
+                       return {};
+                     });
   });
 }
 
 tranship_code tranship_copy_all(tranship_engine* engine, const tranship_pair* pairs,
                                 int64_t pair_count, const tranship_copy_options* options,
                                 tranship_event** event) {
-  return started_by(engine, {"pairs", pairs}, options, event,
-                    [&](Engine& used, const CopyOptions& given) -> Result<Event> {
-                      const auto ends = pairs_of(pairs, pair_count);
-                      if (!ends) return ends.error();
-                      return used.copy_all(*ends, given);
-                    });
+  return started_by(engine, options, event, [&](ReadRequest& request) {
+    return read_pairs(pairs, pair_count, request);
+  });
 }
 
 tranship_code tranship_copy_pages(tranship_engine* engine, const tranship_instance* source,
                                   const tranship_instance* target, const tranship_pages* pages,
                                   const tranship_copy_options* options, tranship_event** event) {
-  return started_by(engine, {"pages", pages}, options, event,
-                    [&](Engine& used, const CopyOptions& given) -> Result<Event> {
-                      if (Status s = check_ends(source, target); !s) return s.error();
-                      if (Status s = check_pages(*pages); !s) return s.error();
-                      const auto count = static_cast<std::size_t>(pages->count);
-                      return used.copy_pages(source->array, target->array, {pages->source, count},
-                                             {pages->target, count}, given);
-                    });
+  return started_by(engine, options, event, [&](ReadRequest& request) {
+    return read_pages(source, target, pages, request);
+  });
 }
 
 tranship_code tranship_copy_pieces(tranship_engine* engine, const tranship_instance* source,
                                    const tranship_instance* target, const tranship_pieces* pieces,
                                    const tranship_copy_options* options, tranship_event** event) {
-  return started_by(engine, {"pieces", pieces}, options, event,
-                    [&](Engine& used, const CopyOptions& given) -> Result<Event> {
-                      if (Status s = check_ends(source, target); !s) return s.error();
-                      if (Status s = check_pieces(*pieces); !s) return s.error();
-                      return used.copy_pieces(source->array, target->array, lists_of(*pieces),
-                                              given);
-                    });
+  return started_by(engine, options, event, [&](ReadRequest& request) {
+    return read_pieces(source, target, pieces, request);
+  });
 }
 
 tranship_code tranship_prepare(tranship_engine* engine, const tranship_instance* source,
                                const tranship_instance* target,
                                const tranship_copy_options* options, tranship_prepared** prepared) {
-  return prepared_by(engine, options, prepared,
-                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
-                       if (Status s = check_ends(source, target); !s) return s.error();
-                       return used.prepare(source->array, target->array, given);
-                     });
+  return prepared_by(engine, options, prepared, [&](ReadRequest& request) {
+    return read_pair(source, target, request);
+  });
 }
 
 tranship_code tranship_prepare_all(tranship_engine* engine, const tranship_pair* pairs,
                                    int64_t pair_count, const tranship_copy_options* options,
                                    tranship_prepared** prepared) {
-  return prepared_by(engine, options, prepared,
-                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
-                       if (Status s = check_given({{"pairs", pairs}}); !s) return s.error();
-                       const auto ends = pairs_of(pairs, pair_count);
-                       if (!ends) return ends.error();
-                       return used.prepare_all(*ends, given);
-                     });
+  return prepared_by(engine, options, prepared, [&](ReadRequest& request) {
+    return read_pairs(pairs, pair_count, request);
+  });
 }
 
 tranship_code tranship_prepare_pages(tranship_engine* engine, const tranship_instance* source,
                                      const tranship_instance* target, const tranship_pages* pages,
                                      const tranship_copy_options* options,
                                      tranship_prepared** prepared) {
-  return prepared_by(engine, options, prepared,
-                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
-                       if (Status s = check_given({{"pages", pages}}); !s) return s.error();
-                       if (Status s = check_ends(source, target); !s) return s.error();
-                       if (Status s = check_pages(*pages); !s) return s.error();
-                       const auto count = static_cast<std::size_t>(pages->count);
-                       return used.prepare_pages(source->array, target->array,
-                                                 {pages->source, count}, {pages->target, count},
-                                                 given);
-                     });
+  return prepared_by(engine, options, prepared, [&](ReadRequest& request) {
+    return read_pages(source, target, pages, request);
+  });
 }
 
 tranship_code tranship_prepare_pieces(tranship_engine* engine, const tranship_instance* source,
@@ -300,14 +279,9 @@ tranship_code tranship_prepare_pieces(tranship_engine* engine, const tranship_in
                                       const tranship_pieces* pieces,
                                       const tranship_copy_options* options,
                                       tranship_prepared** prepared) {
-  return prepared_by(engine, options, prepared,
-                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
-                       if (Status s = check_given({{"pieces", pieces}}); !s) return s.error();
-                       if (Status s = check_ends(source, target); !s) return s.error();
-                       if (Status s = check_pieces(*pieces); !s) return s.error();
-                       return used.prepare_pieces(source->array, target->array, lists_of(*pieces),
-                                                  given);
-                     });
+  return prepared_by(engine, options, prepared, [&](ReadRequest& request) {
+    return read_pieces(source, target, pieces, request);
+  });
 }
 
 tranship_code tranship_start(const tranship_prepared* prepared,
@@ -318,7 +292,8 @@ tranship_code tranship_start(const tranship_prepared* prepared,
     if (Status here = check_here(*prepared); !here) return here;
     const auto read = read_options(options);
     if (!read) return read.error();
-    const auto converted = options_of(*read);
+    const auto converted =
+        start_options_of(read->has_stream != 0, read->stream, read->after, read->after_count);
     if (!converted) return converted.error();
     auto started = start(*prepared, *read, *converted);
     if (!started) return started.error();
@@ -373,12 +348,14 @@ tranship_code tranship_plan_copy(tranship_engine* engine, const tranship_instanc
   return guarded([&]() -> Status {
     if (Status given = check_given({{"plan", plan}}); !given) return given;
     *plan = nullptr;
-    CopyCall made;
-    if (Status status = read_call(made, engine, source, target, options); !status) return status;
-    const auto found = made.engine->plan(*made.source, *made.target, made.options);
-    if (!found) return found.error();
-    *plan = handle_of(**found, *made.engine);
-    return {};
+    return with_call(engine, source, target, options,
+                     [&](const std::shared_ptr<Engine>& used, const Ends& ends,
+                         const CopyOptions& converted) -> Status {
+                       const auto found = used->plan(*ends.source, *ends.target, converted);
+                       if (!found) return found.error();
+                       *plan = handle_of(**found, *used);
+                       return {};
+                     });
   });
 }
 

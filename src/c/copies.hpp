@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "c/handles.hpp"
 
@@ -23,35 +25,50 @@ Result<CopyOptions> options_of_all_starts(const tranship_copy_options* options);
 /// Returns a new handle of an event.
 tranship_event* handle_of(std::shared_ptr<Engine> engine, Event event);
 
-/// Starts copies by `start`, which gets the engine and the options, and writes the event's handle.
-template <typename Start>
-tranship_code started_by(tranship_engine* engine, std::pair<const char*, const void*> list,
-                         const tranship_copy_options* options, tranship_event** event,
-                         const Start& start) {
+/// What a call asks to copy. Its lists refer to the caller's.
+struct ReadRequest {
+  std::vector<CopyPair> pairs;
+  std::vector<TypePair> types;  ///< of the pairs; empty: `parts` are copied
+  decltype(CopyRequest::parts) parts{};
+
+  CopyRequest with(const CopyOptions& options) const {
+    if (types.empty()) return {pairs, parts, options};
+    return {pairs, std::span<const TypePair>(types), options};
+  }
+};
+
+/// Starts the copies that `read` puts into its ReadRequest, and writes the event's handle.
+template <typename Read>
+tranship_code started_by(tranship_engine* engine, const tranship_copy_options* options,
+                         tranship_event** event, const Read& read) {
   return guarded([&]() -> Status {
-    auto used = use(engine, {list, {"event", event}});
+    auto used = use(engine, {{"event", event}});
     if (!used) return used.error();
     *event = nullptr;
     const auto converted = options_without_region(options);
     if (!converted) return converted.error();
-    Result<Event> started = start(**used, *converted);
+    ReadRequest request;
+    if (Status status = read(request); !status) return status;
+    auto started = (*used)->copy(request.with(*converted));
     if (!started) return started.error();
     *event = handle_of(std::move(*used), std::move(*started));
     return {};
   });
 }
 
-/// Prepares a copy by `prepare`, which gets the engine and the options, and writes its handle.
-template <typename Prepare>
+/// Prepares the copies that `read` puts into its ReadRequest, and writes the handle.
+template <typename Read>
 tranship_code prepared_by(tranship_engine* engine, const tranship_copy_options* options,
-                          tranship_prepared** prepared, const Prepare& prepare) {
+                          tranship_prepared** prepared, const Read& read) {
   return guarded([&]() -> Status {
     auto used = use(engine, {{"prepared", prepared}});
     if (!used) return used.error();
     *prepared = nullptr;
     const auto converted = options_of_all_starts(options);
     if (!converted) return converted.error();
-    Result<PreparedCopy> copy = prepare(**used, *converted);
+    ReadRequest request;
+    if (Status status = read(request); !status) return status;
+    auto copy = (*used)->prepare(request.with(*converted));
     if (!copy) return copy.error();
     *prepared = std::make_unique<tranship_prepared>(std::move(*used), std::move(*copy)).release();
     return {};

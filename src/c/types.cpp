@@ -10,7 +10,6 @@
 #include "c/copies.hpp"
 #include "datatypes/datatype.hpp"
 #include "datatypes/type_form.hpp"
-#include "engine/copy_types.hpp"
 
 using namespace tranship;
 using namespace tranship::c_api;
@@ -75,17 +74,14 @@ Result<std::vector<Distribution>> distributions_of(const tranship_distribution* 
 /// Returns the type, or as many raw bytes as the other end's type has.
 Result<Datatype> type_of(const tranship_type* given, const tranship_type& other) {
   if (given != nullptr) return given->type;
-  const auto byte = Datatype::element("V1");
-  return byte ? Datatype::contiguous(other.type.bytes(), *byte) : byte;
+  return Datatype::raw(other.type.bytes());
 }
 
-Result<std::vector<TypedPair>> typed_pairs_of(const tranship_typed_pair* pairs,
-                                              std::int64_t count) {
-  if (Status s = check_list({"pair_count", count}, {{"pairs", pairs}}); !s) return s.error();
-  std::vector<TypedPair> made;
+Status read_pairs(const tranship_typed_pair* pairs, std::int64_t count, ReadRequest& request) {
+  if (Status s = check_list({"pair_count", count}, {{"pairs", pairs}}); !s) return s;
   for (std::int64_t k = 0; k < count; ++k) {
     const tranship_typed_pair& pair = pairs[k];
-    if (Status s = check_ends(pair.source, pair.target); !s) return s.error();
+    if (Status s = check_ends(pair.source, pair.target); !s) return s;
     const tranship_type* some = pair.source_type != nullptr ? pair.source_type : pair.target_type;
     if (some == nullptr) {
       return Error{ErrorCode::invalid_argument,
@@ -96,10 +92,10 @@ Result<std::vector<TypedPair>> typed_pairs_of(const tranship_typed_pair* pairs,
     if (!source) return source.error();
     auto target = type_of(pair.target_type, *some);
     if (!target) return target.error();
-    made.push_back(
-        {{pair.source->array, pair.target->array}, std::move(*source), std::move(*target)});
+    request.pairs.push_back({pair.source->array, pair.target->array});
+    request.types.push_back({std::move(*source), std::move(*target)});
   }
-  return made;
+  return {};
 }
 
 }  // namespace
@@ -267,21 +263,15 @@ const char* tranship_type_text(const tranship_type* type) {
 tranship_code tranship_copy_types(tranship_engine* engine, const tranship_typed_pair* pairs,
                                   int64_t pair_count, const tranship_copy_options* options,
                                   tranship_event** event) {
-  return started_by(engine, {"event", event}, options, event,
-                    [&](Engine& used, const CopyOptions& given) -> Result<Event> {
-                      const auto made = typed_pairs_of(pairs, pair_count);
-                      if (!made) return made.error();
-                      return used.copy_types(*made, given);
-                    });
+  return started_by(engine, options, event, [&](ReadRequest& request) {
+    return read_pairs(pairs, pair_count, request);
+  });
 }
 
 tranship_code tranship_prepare_types(tranship_engine* engine, const tranship_typed_pair* pairs,
                                      int64_t pair_count, const tranship_copy_options* options,
                                      tranship_prepared** prepared) {
-  return prepared_by(engine, options, prepared,
-                     [&](Engine& used, const CopyOptions& given) -> Result<PreparedCopy> {
-                       const auto made = typed_pairs_of(pairs, pair_count);
-                       if (!made) return made.error();
-                       return used.prepare_types(*made, given);
-                     });
+  return prepared_by(engine, options, prepared, [&](ReadRequest& request) {
+    return read_pairs(pairs, pair_count, request);
+  });
 }

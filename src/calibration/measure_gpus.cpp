@@ -72,7 +72,7 @@ class Samples {
     const std::int64_t begin = clock_.now_ns();
     for (std::int64_t k = 0; k < count; ++k) {
       Request request;
-      request.nests = {&nest, 1};
+      request.payload = std::span(&nest, 1);
       request.bytes = nest.bytes();
       request.source.address = source_ + k * nest.bytes();
       request.target.address = target_ + k * nest.bytes();

@@ -102,6 +102,8 @@ class Mapping {
   /// Returns a text that is equal for equal mappings only, names of dimensions and fields included.
   const std::string& key() const { return key_; }
   std::uint64_t hash() const { return hash_; }
+  /// Returns the type_number_of() the only field, if each dimension has one stride; else 0.
+  std::int64_t type_number() const { return type_number_; }
 
  private:
   Mapping() = default;
@@ -118,6 +120,7 @@ class Mapping {
   std::int64_t point_bytes_ = 0;
   std::string key_;
   std::uint64_t hash_ = 0;
+  std::int64_t type_number_ = 0;
 };
 
 /// A box of an array: one side of a copy.

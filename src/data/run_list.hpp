@@ -1,6 +1,7 @@
 // Lists of contiguous runs in the shortest form: two or three numbers for each run.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -13,6 +14,9 @@ struct RunSide {
   int shift = 0;
   std::int64_t step = 1;
   std::int64_t offset = 0;
+
+  /// Returns where run k begins, in bytes from the base.
+  std::int64_t begin(std::size_t k) const { return offset + (places[k] >> shift) * step; }
 };
 
 /// Runs, each from and to a place of its own. It says what an indexed nest of as many entries says,

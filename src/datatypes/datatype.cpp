@@ -122,6 +122,22 @@ Result<Datatype> Datatype::contiguous(std::int64_t count, const Datatype& base) 
                  base.extent(), base);
 }
 
+Result<Datatype> Datatype::raw(std::int64_t bytes) {
+  struct Remembered {
+    std::int64_t bytes = -1;
+    std::optional<Datatype> type;
+  };
+  thread_local std::array<Remembered, 8> last;
+  thread_local std::size_t next = 0;
+  for (const Remembered& one : last) {
+    if (one.bytes == bytes) return *one.type;
+  }
+  const auto byte = element("V1");
+  auto type = byte ? contiguous(bytes, *byte) : byte;
+  if (type) last[next++ % last.size()] = {bytes, *type};
+  return type;
+}
+
 Result<Datatype> Datatype::vector(std::int64_t count, std::int64_t block_length,
                                   std::int64_t stride, const Datatype& base) {
   return strided("vector(" + std::to_string(count) + ", " + std::to_string(block_length) + ", " +

@@ -43,6 +43,9 @@ class Datatype {
   static Result<Datatype> element(const std::string& type);
 
   static Result<Datatype> contiguous(std::int64_t count, const Datatype& base);
+  /// Returns the type of raw bytes in a row. The thread remembers the last ones, so that those of
+  /// one size share their form.
+  static Result<Datatype> raw(std::int64_t bytes);
   static Result<Datatype> vector(std::int64_t count, std::int64_t block_length, std::int64_t stride,
                                  const Datatype& base);
   static Result<Datatype> hvector(std::int64_t count, std::int64_t block_length,

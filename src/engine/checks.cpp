@@ -286,14 +286,10 @@ bool held(const Array& array) { return array.liveness && array.liveness->begin_c
 
 }  // namespace
 
-Result<Leases> leases_of(const Array& source, const Array& target) {
-  Leases leases;
-  for (const Array* array : {&source, &target}) {
-    if (!array->liveness) continue;
-    leases.push_back(array->liveness->hold());
-    if (!leases.back()) return gone(*array);
-  }
-  return leases;
+Result<std::shared_ptr<void>> lease_of(const Array& array) {
+  auto lease = array.liveness->hold();
+  if (!lease) return gone(array);
+  return lease;
 }
 
 CopyHere::CopyHere(const Array& source, const Array& target)

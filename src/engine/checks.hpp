@@ -54,9 +54,14 @@ Status check_pages(const Array& source, const Array& target,
                    std::span<const std::int64_t> source_pages,
                    std::span<const std::int64_t> target_pages);
 
-/// Returns what keeps other processes from taking back the memory of a copy that is about to begin.
-/// @error not_found if an array was withdrawn, or why its process is lost
-Result<Leases> leases_of(const Array& source, const Array& target);
+/// Whether the caller's thread reaches both arrays.
+inline bool within_memory(const Array& source, const Array& target) {
+  return cpu_reaches(source.memory_kind) && cpu_reaches(target.memory_kind);
+}
+
+/// Returns what keeps another process from taking back its array while a copy with it goes on.
+/// @error not_found if the array was withdrawn, or why its process is lost
+Result<std::shared_ptr<void>> lease_of(const Array& array);
 
 /// Keeps the memory of both arrays for a copy on the caller's thread, as long as the object exists.
 class CopyHere {
@@ -70,7 +75,7 @@ class CopyHere {
   bool stands() const {
     return (!source_.liveness || source_held_) && (!target_.liveness || target_held_);
   }
-  /// @error as leases_of()
+  /// @error as lease_of()
   Status status() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a caller asks of a copy, beside its two ends.
+// What a caller asks of a copy, beside what it moves.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,18 @@
 
 namespace tranship {
 
-struct CopyOptions {
-  int priority = 0;          ///< higher goes first on every channel
+/// What one start of a copy asks for.
+struct StartOptions {
   std::vector<Event> after;  ///< events that must end before the copy starts
-  PlannerKind planner = PlannerKind::automatic;
-  std::int64_t buffer_bytes_max = 0;  ///< of this transfer; 0: the memories' own limits
   /// A cudaStream_t: the copy starts after what is in the stream. To or from the memory of a
   /// GPU that reaches the other end, too, it runs in the stream itself, so that later work of it
   /// starts after the copy, too.
-  std::optional<std::uintptr_t> stream;
+  std::optional<std::uintptr_t> stream{};
   /// The GPU of the stream; -1: that of the source, if it lies on one, else that of the target.
   int stream_device = -1;
   /// Later work of `stream` must follow the copy, and the caller waits for whatever does not run in
   /// it (end_order()): what is short may be carried within the call.
   bool in_order = false;
-  /// Starts of the copy may be put into streams.
-  bool prepared = false;
-  /// Bytes of all copies that this one belongs to. Where that is more than the caches hold, the
-  /// target is written past them.
-  std::int64_t together_bytes = 0;
   /// The caller starts other copies next: the call does not wait for a peer's answer.
   bool among_others = false;
   /// Called now and then by a call that waits. The call fails with `cancelled` once this returns
@@ -37,7 +30,17 @@ struct CopyOptions {
   bool (*interrupted)() = nullptr;
 };
 
-/// One of several copies that are asked for together.
+struct CopyOptions {
+  int priority = 0;  ///< higher goes first on every channel
+  PlannerKind planner = PlannerKind::automatic;
+  std::int64_t buffer_bytes_max = 0;  ///< of this transfer; 0: the memories' own limits
+  /// Bytes of all copies that this one belongs to. Where that is more than the caches hold, the
+  /// target is written past them.
+  std::int64_t together_bytes = 0;
+  StartOptions start{};
+};
+
+/// The two ends of a copy.
 struct CopyPair {
   Array source;
   Array target;

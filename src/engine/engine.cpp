@@ -13,13 +13,7 @@
 #include "channels/host/copy.hpp"
 #include "channels/host/host_channel.hpp"
 #include "engine/checks.hpp"
-#include "engine/copy_all.hpp"
-#include "engine/copy_blocks.hpp"
-#include "engine/copy_pages.hpp"
-#include "engine/copy_pieces.hpp"
-#include "engine/copy_types.hpp"
 #include "engine/processes.hpp"
-#include "engine/spare_copy.hpp"
 #include "engine/waiting.hpp"
 
 namespace tranship {
@@ -52,10 +46,42 @@ BufferSource host_buffers() {
   return {allocate_large_pages, [](std::byte* buffer, std::int64_t) { std::free(buffer); }};
 }
 
-/// Returns the options of a copy whose starts may be put into streams.
-CopyOptions to_prepare(CopyOptions options) {
-  options.prepared = true;
-  return options;
+/// Whether load cannot change the recipe: no worker of the driver carries a part of it.
+bool is_lasting(const Recipe& recipe) {
+  return !recipe.steps.empty() && std::ranges::all_of(recipe.steps, [](const RecipeStep& step) {
+    return step.carrier != Carrier::transfer && step.carrier != Carrier::nothing;
+  });
+}
+
+std::shared_ptr<KnownRecipe> known_recipe(Recipe recipe, const CopyRequest& request,
+                                          const RecipeKey& key) {
+  auto known = std::make_shared<KnownRecipe>();
+  known->recipe = std::move(recipe);
+  known->key.assign(key.numbers().begin(), key.numbers().end());
+  for (const CopyPair& pair : request.pairs) {
+    known->mappings.push_back(pair.source.view.mapping);
+    known->mappings.push_back(pair.target.view.mapping);
+  }
+  known->source_begin = known->mappings[0]->begin_bytes();
+  known->source_end = known->mappings[0]->end_bytes();
+  known->target_begin = known->mappings[1]->begin_bytes();
+  known->target_end = known->mappings[1]->end_bytes();
+  if (const auto* types = std::get_if<std::span<const TypePair>>(&request.parts)) {
+    known->types.assign(types->begin(), types->end());
+  }
+  return known;
+}
+
+/// Checks what of a known copy depends on the addresses and on other processes.
+/// @error as Engine::copy()
+Status check_known(const CopyRequest& request) {
+  for (const auto& [source, target] : request.pairs) {
+    if (Status s = check_liveness(source.liveness, target.liveness); !s) return s;
+  }
+  if (request.pairs.size() > 1 || !std::holds_alternative<WholeArrays>(request.parts)) return {};
+  const auto& [source, target] = request.pairs[0];
+  const auto view = matched_target(source, target);
+  return view ? check_overlap(source, target, *view) : Status(view.error());
 }
 
 }  // namespace
@@ -115,12 +141,13 @@ Status Engine::start() {
   }
   driver.trace = trace();
   driver_ = std::make_shared<ThreadDriver>(std::move(driver));
-  runner_ = std::make_unique<CopyRunner>(CopyRunner::Parts{options_.profile, *planner_, lifetime_,
-                                                           driver_, gpu_side_.get(), links_.get(),
-                                                           trace(), clock_});
-  described_ = std::make_unique<DescribedCopies>(*runner_);
+  engine_channels_ =
+      std::make_unique<EngineChannels>(options_.profile, driver_, gpu_side_.get());
+  maker_ = std::make_unique<RecipeMaker>(*planner_, *engine_channels_, links_.get());
+  carriers_ = std::make_unique<Carriers>(
+      Carriers::Parts{*engine_channels_, lifetime_, links_.get(), trace(), clock_});
   channels_.push_back(std::make_unique<HostChannel>(threads_));
-  runner_->add_channel(ChannelKind::memcpy, driver_->add_channel(*channels_.back()));
+  engine_channels_->add(ChannelKind::memcpy, driver_->add_channel(*channels_.back()));
   for (const ChannelKind kind : {ChannelKind::file_read, ChannelKind::file_write}) {
     FileChannelOptions file;
     file.name = to_string(kind);
@@ -129,7 +156,7 @@ Status Engine::start() {
     file.queue_depth = static_cast<int>(std::max<std::int64_t>(config.file_queue_depth, 1));
     file.io_bytes = std::max<std::int64_t>(config.file_io_bytes, 4096);
     channels_.push_back(std::make_unique<FileChannel>(std::move(file)));
-    runner_->add_channel(kind, driver_->add_channel(*channels_.back()));
+    engine_channels_->add(kind, driver_->add_channel(*channels_.back()));
   }
   if (gpu_side_) {
     if (Status status = gpu_side_->start(options_.profile, *driver_); !status) return status;
@@ -172,8 +199,10 @@ void Engine::leak() {
   (void)new std::shared_ptr<Processes>(processes_);
   for (auto& channel : channels_) (void)channel.release();
   (void)gpu_side_.release();
-  (void)runner_.release();
-  (void)described_.release();
+  (void)engine_channels_.release();
+  (void)maker_.release();
+  (void)carriers_.release();
+  (void)recipes_.release();
 }
 
 Status Engine::close() {
@@ -289,198 +318,123 @@ Result<std::shared_ptr<void>> Engine::allocate(MemoryKind kind, int device, std:
   return gpu_side_->allocate(kind, device, std::max<std::int64_t>(bytes, 1));
 }
 
-Result<std::shared_ptr<const Plan>> Engine::plan(const Array& given_source,
-                                                 const Array& given_target,
+Result<std::shared_ptr<const Plan>> Engine::plan(const Array& source, const Array& target,
                                                  const CopyOptions& options) {
   if (Status status = usable(); !status) return status.error();
-  Array source = given_source;
-  Array target = given_target;
-  if (Status status = resolve(source, target); !status) return status.error();
-  return runner_->plan(source, target, options);
+  CopyPair pair{source, target};
+  if (Status status = resolve(pair.source, pair.target); !status) return status.error();
+  return maker_->plan(pair, options);
+}
+
+Result<std::span<const CopyPair>> Engine::resolve(std::span<const CopyPair> pairs,
+                                                  std::vector<CopyPair>& own) const {
+  const auto on_gpu = [](const CopyPair& pair) {
+    return pair.source.memory_kind == MemoryKind::device ||
+           pair.target.memory_kind == MemoryKind::device;
+  };
+  const auto known = [&](const CopyPair& pair) {
+    const bool both = is_resolved(pair.source) && is_resolved(pair.target) &&
+                      !is_opened(pair.source) && !is_opened(pair.target);
+    return both || !on_gpu(pair);
+  };
+  if (!gpu_side_ && std::any_of(pairs.begin(), pairs.end(), on_gpu)) return uses_gpus().error();
+  if (std::all_of(pairs.begin(), pairs.end(), known)) return pairs;
+  own.assign(pairs.begin(), pairs.end());
+  for (CopyPair& pair : own) {
+    if (Status status = resolve(pair.source, pair.target); !status) return status.error();
+  }
+  return std::span<const CopyPair>(own);
+}
+
+Result<Event> Engine::copy(const CopyRequest& request) {
+  if (Status status = usable(); !status) return status.error();
+  std::vector<CopyPair> own;
+  const auto pairs = resolve(request.pairs, own);
+  if (!pairs) return pairs.error();
+  const CopyRequest resolved{*pairs, request.parts, request.options};
+  const auto key = RecipeKey::of(resolved);
+  const auto known = key ? find(*key) : nullptr;
+  if (!known) return make_and_start(resolved, key);
+  if (Status status = check_known(resolved); !status) return status.error();
+  return carriers_->start(known->recipe, *pairs, request.options.start);
+}
+
+Result<Event> Engine::make_and_start(const CopyRequest& request,
+                                     const std::optional<RecipeKey>& key) {
+  const StartOptions& options = request.options.start;
+  RecipeUse use{false, options.stream.has_value()};
+  use.kept = key && recipes_->seen_before(key->numbers());
+  auto recipe = maker_->make(request, use);
+  if (!recipe) return recipe.error();
+  if (recipe->steps.empty() && !request.pairs.empty()) return Event();  // blocks
+  auto event = carriers_->start(*recipe, request.pairs, options);
+  const bool remembers = event && use.kept && is_lasting(*recipe) &&
+                         !carriers_->is_captured(options, request.pairs[0]);
+  // Why it cannot be made ready the next copy says, which is then planned at its start.
+  if (!remembers) return event;
+  const auto entered = lifetime_.enter();
+  if (entered && maker_->make_ready(*recipe, request.pairs, false)) {
+    recipes_->add(known_recipe(std::move(*recipe), request, *key));
+  }
+  return event;
 }
 
 Result<Event> Engine::copy(const Array& source, const Array& target, const CopyOptions& options) {
-  if (Status status = usable(); !status) return status.error();
-  if (source.memory_kind != MemoryKind::device && target.memory_kind != MemoryKind::device) {
-    return runner_->copy(source, target, options);
-  }
-  if (Status status = uses_gpus(); !status) return status.error();
-  if (is_opened(source) || is_opened(target)) {
-    CopyPair ends{source, target};
-    if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-    return runner_->copy(ends.source, ends.target, options);
-  }
-  std::optional<Array> from;
-  std::optional<Array> to;
-  if (!is_resolved(source)) {
-    if (Status status = resolve(from.emplace(source)); !status) return status.error();
-  }
-  if (!is_resolved(target)) {
-    if (Status status = resolve(to.emplace(target)); !status) return status.error();
-  }
-  return runner_->copy(from ? *from : source, to ? *to : target, options);
+  if (auto event = copy_now(source, target, options)) return std::move(*event);
+  const CopyPair pair{source, target};
+  return copy(CopyRequest{{&pair, 1}, {}, options});
 }
 
 std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
                                       const CopyOptions& options) {
-  return runner_->copy_now(source, target, options);
+  if (options.start.stream || !within_memory(source, target) || !usable()) return {};
+  RecipeKey key(options, 1);
+  const auto known = key.add(source, target) ? find(key) : nullptr;
+  if (!known) return {};
+  const auto view = matched_target(source, target);
+  if (!view || !check_overlap(source, target, *view)) return {};
+  return carriers_->start_now(known->recipe, source, target, options.start);
 }
 
-Result<Event> Engine::copy_all(std::span<const CopyPair> pairs, const CopyOptions& options) {
+Result<Event> Engine::start(const KnownRecipe& known, const CopyPair& ends,
+                            const StartOptions& options, const std::shared_ptr<void>& keeper) {
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
-  const bool resolved = std::all_of(pairs.begin(), pairs.end(), [](const CopyPair& pair) {
-    return is_resolved(pair.source) && is_resolved(pair.target) && !is_opened(pair.source) &&
-           !is_opened(pair.target);
-  });
-  if (resolved) return tranship::copy_all(*runner_, pairs, options);
-  const auto own = this->resolved(pairs);
-  if (!own) return own.error();
-  return tranship::copy_all(*runner_, *own, options);
+  return carriers_->start_step(known.recipe.steps[0], {ends, {&ends, 1}, keeper}, options);
 }
 
-Result<Event> Engine::copy_described(std::span<const std::int64_t> description,
-                                     std::span<const CopyPair> pairs, const CopyOptions& options) {
+Result<PreparedCopy> Engine::prepare(const CopyRequest& request) {
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
-  if (Status status = uses_gpus(); !status) return status.error();
-  return described_->copy(description, pairs, options);
-}
-
-std::optional<Result<Event>> Engine::start_described(std::span<const std::int64_t> description,
-                                                     const CopyOptions& options,
-                                                     std::shared_ptr<void> held) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  return described_->start(description, options, std::move(held));
-}
-
-Result<std::optional<Event>> Engine::copy_blocks(int device, const PieceLists& blocks,
-                                                 const CopyOptions& options,
-                                                 std::shared_ptr<void> held) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  if (Status status = uses_gpus(); !status) return status.error();
-  return tranship::copy_blocks(*runner_, device, blocks, options, std::move(held));
-}
-
-Result<std::vector<CopyPair>> Engine::resolved(std::span<const CopyPair> pairs) const {
-  std::vector<CopyPair> own(pairs.begin(), pairs.end());
-  for (CopyPair& pair : own) {
-    if (Status status = resolve(pair.source, pair.target); !status) return status.error();
-  }
-  return own;
-}
-
-Result<Event> Engine::copy_pages(const Array& given_source, const Array& given_target,
-                                 std::span<const std::int64_t> source_pages,
-                                 std::span<const std::int64_t> target_pages,
-                                 const CopyOptions& options) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  CopyPair ends{given_source, given_target};
-  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-  SpareCopy spare;
-  const auto plan = plan_pages(*runner_, ends.source, ends.target, {source_pages, target_pages},
-                               options, spare.copy());
-  if (!plan) return plan.error();
-  return carry_list(*runner_, *plan, options, spare.copy());
-}
-
-Result<Event> Engine::copy_pieces(const Array& given_source, const Array& given_target,
-                                  const PieceLists& pieces, const CopyOptions& options) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  CopyPair ends{given_source, given_target};
-  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-  SpareCopy spare;
-  const auto plan = plan_pieces(*runner_, ends.source, ends.target, pieces, options, spare.copy());
-  if (!plan) return plan.error();
-  return carry_list(*runner_, *plan, options, spare.copy());
-}
-
-Result<std::vector<TypedPair>> Engine::resolved(std::span<const TypedPair> pairs) const {
-  std::vector<TypedPair> own(pairs.begin(), pairs.end());
-  for (TypedPair& pair : own) {
-    if (Status s = resolve(pair.ends.source, pair.ends.target); !s) return s.error();
-  }
-  return own;
-}
-
-Result<Event> Engine::copy_types(std::span<const TypedPair> pairs, const CopyOptions& options) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  const auto own = resolved(pairs);
-  if (!own) return own.error();
-  return tranship::copy_types(*runner_, *own, options);
-}
-
-Result<PreparedCopy> Engine::prepare(const Array& source, const Array& target,
-                                     const CopyOptions& options) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  CopyPair ends{source, target};
-  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-  return PreparedCopy::of_pair(*runner_, std::move(ends), to_prepare(options));
-}
-
-Result<PreparedCopy> Engine::prepare_all(std::span<const CopyPair> pairs,
-                                         const CopyOptions& options) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  auto own = resolved(pairs);
-  if (!own) return own.error();
-  return PreparedCopy::of_pairs(*runner_, std::move(*own), to_prepare(options));
-}
-
-Result<PreparedCopy> Engine::prepare_pages(const Array& source, const Array& target,
-                                           std::span<const std::int64_t> source_pages,
-                                           std::span<const std::int64_t> target_pages,
-                                           const CopyOptions& options) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  CopyPair ends{source, target};
-  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-  return PreparedCopy::of_pages(*runner_, std::move(ends), {source_pages, target_pages},
-                                to_prepare(options));
-}
-
-Result<PreparedCopy> Engine::prepare_pieces(const Array& source, const Array& target,
-                                            const PieceLists& pieces, const CopyOptions& options) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  CopyPair ends{source, target};
-  if (Status status = resolve(ends.source, ends.target); !status) return status.error();
-  return PreparedCopy::of_pieces(*runner_, std::move(ends), pieces, to_prepare(options));
-}
-
-Result<PreparedCopy> Engine::prepare_types(std::span<const TypedPair> pairs,
-                                           const CopyOptions& options) {
-  const auto entered = lifetime_.enter();
-  if (!entered) return entered.error();
-  auto own = resolved(pairs);
-  if (!own) return own.error();
-  return PreparedCopy::of_types(*runner_, std::move(*own), to_prepare(options));
+  std::vector<CopyPair> own;
+  const auto pairs = resolve(request.pairs, own);
+  if (!pairs) return pairs.error();
+  const CopyRequest resolved{*pairs, request.parts, request.options};
+  auto recipe = maker_->make(resolved, {true, true});
+  if (!recipe) return recipe.error();
+  if (Status ready = maker_->make_ready(*recipe, *pairs, true); !ready) return ready.error();
+  return PreparedCopy(std::move(*recipe), resolved);
 }
 
 Result<Event> Engine::start(const PreparedCopy& copy, const StartOptions& options) {
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
-  return copy.start(options);
+  return copy.start(*carriers_, options);
 }
 
 Result<Event> Engine::start(const PreparedCopy& copy, const CopyPair& ends,
                             const StartOptions& options) {
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
-  if (copy.ends() == nullptr) return copy.start(ends, options);  // which says why it does not
   CopyPair own = ends;
-  if (Status status = resolve(own.source, own.target); !status) return status.error();
-  return copy.start(own, options);
+  if (copy.ends() != nullptr) {
+    if (Status status = resolve(own.source, own.target); !status) return status.error();
+  }
+  return copy.start(*carriers_, own, options);
 }
 
 std::optional<Event> Engine::start_now(const PreparedCopy& copy, const StartOptions& options) {
-  return lifetime_.usable() ? copy.start_now(options) : std::nullopt;
+  return lifetime_.usable() ? copy.start_now(*carriers_, options) : std::nullopt;
 }
 
 Result<OrderedStart> Engine::begin_order(const StreamOrder& order, int device) const {
@@ -490,17 +444,17 @@ Result<OrderedStart> Engine::begin_order(const StreamOrder& order, int device) c
 
 Status Engine::end_order(const OrderedStart& started, const Event& event,
                          bool (*interrupted)()) const {
-  return tranship::end_order(*runner_, gpu_side_.get(), started, event, interrupted);
+  return tranship::end_order(*carriers_, gpu_side_.get(), started, event, interrupted);
 }
 
 Status Engine::wait_for_streams(const StreamOrder& order, int device, bool (*interrupted)()) const {
   if (Status open = usable(); !open) return open;
-  return tranship::wait_for_streams(*runner_, gpu_side_.get(), order, device, interrupted);
+  return tranship::wait_for_streams(*carriers_, gpu_side_.get(), order, device, interrupted);
 }
 
 Event Engine::copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                          const Array& target) {
-  return runner_->copy_along(plan, source, target);
+  return carriers_->start_along(plan, {source, target});
 }
 
 std::int64_t Engine::buffer_bytes_in_use() const {

@@ -13,17 +13,17 @@
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/trace.hpp"
-#include "data/piece_lowering.hpp"
 #include "engine/array.hpp"
+#include "engine/carriers/carriers.hpp"
 #include "engine/copy_options.hpp"
-#include "engine/copy_planner.hpp"
-#include "engine/copy_runner.hpp"
-#include "engine/described_copies.hpp"
+#include "engine/engine_channels.hpp"
 #include "engine/event.hpp"
 #include "engine/gpu_side.hpp"
 #include "engine/lifetime.hpp"
 #include "engine/link_usage.hpp"
 #include "engine/prepared_copy.hpp"
+#include "engine/recipe/copy_planner.hpp"
+#include "engine/recipe/recipe_cache.hpp"
 #include "engine/stream_order.hpp"
 #include "engine/trace_file.hpp"
 #include "fabric/links/slot_server.hpp"
@@ -60,97 +60,71 @@ class Engine : public std::enable_shared_from_this<Engine> {
   static Result<std::unique_ptr<Engine>> open(Options options);
   ~Engine();
 
-  /// @error invalid_argument for arrays that do not match, overlap or cannot be written; no_route;
-  ///        closed. What fails later is reported by the event.
+  /// Copies what a request asks for. Its recipe comes from a cache, if the same was asked for
+  /// before; the event is that of all its copies.
+  ///
+  /// Whole arrays: each source to its target; no two targets may overlap. In one launch where one
+  /// hop of one GPU carries the largest pair and reaches all the others; else each by itself,
+  /// beside the others.
+  ///
+  /// Pages: indices along the first dimension; each of the source list to the one of the target
+  /// list at the same place.
+  ///
+  /// Pieces: byte ranges of two arrays that each fill one block of memory, from whose first bytes
+  /// offsets count.
+  ///
+  /// Types: elements at the places that types name, one by one in their order. Each array fills one
+  /// block of memory, from whose first byte its type counts. No two targets may overlap, nor a
+  /// target the source of another pair.
+  ///
+  /// Blocks: from and to memory of one GPU. The event is empty, before anything moves, if no single
+  /// launch carries them.
+  ///
+  /// What fails after the start is reported by the event.
+  /// @error invalid_argument for arrays that do not match, overlap or cannot be written, for lists
+  ///        of different lengths, for a page or byte that would be written twice, or read and
+  ///        written, and for types of different elements; out_of_range for an index, a piece or a
+  ///        type outside its array; unsupported for two types that divide each other into millions
+  ///        of pieces; no_route; closed
+  Result<Event> copy(const CopyRequest& request);
+  /// Copies one whole array to another. @error as the other
   Result<Event> copy(const Array& source, const Array& target, const CopyOptions& options);
+  /// Copies whole arrays. @error as copy()
+  Result<Event> copy_all(std::span<const CopyPair> pairs, const CopyOptions& options) {
+    return copy(CopyRequest{pairs, {}, options});
+  }
 
-  /// Carries a copy within memory of this process, or mapped into it, if that needs no lock that
-  /// another thread holds, no planning and no other thread, and if all of `options.after` have
-  /// ended. Returns nothing otherwise, or if the process that owns the memory was lost meanwhile:
-  /// call copy() then. For callers that hold a lock, such as Python's. The arrays need no owners.
+  /// Carries a copy within memory of this process, or mapped into it, whose recipe is remembered,
+  /// if that needs no lock that another thread holds and no other thread, and if all that it
+  /// follows has ended. Returns nothing otherwise, or if the process that owns the memory was lost
+  /// meanwhile: call copy() then. For callers that hold a lock, such as Python's. The arrays need
+  /// no owners.
   std::optional<Event> copy_now(const Array& source, const Array& target,
                                 const CopyOptions& options);
 
-  /// Carries a copy again along the plan of an event of copy_now(), between other memory of this
-  /// process that no engine maps from elsewhere: the same bytes, counted from two addresses, which
-  /// do not overlap. Returns false if the engine is closed, or traces.
-  bool copy_again(const Plan& plan, const std::byte* source, std::byte* target) const {
-    return lifetime_.usable() && runner_->copy_again(plan, source, target);
+  /// Returns the recipe of a key, if it is remembered; does not wait.
+  std::shared_ptr<const KnownRecipe> find(const RecipeKey& key) {
+    return recipes_->find(key.numbers());
   }
-
-  /// Copies each source to its target; no two targets may overlap. In one launch where one hop of
-  /// one GPU carries the largest and reaches all the others; else each by itself, beside the
-  /// others. The event is that of all, and its plan that of the largest, or of the first.
-  /// @error as copy(): then none of them goes on
-  Result<Event> copy_all(std::span<const CopyPair> pairs, const CopyOptions& options);
-
-  /// The same for arrays inside one GPU, of this process. It remembers how, by numbers that say
-  /// where the arrays lie, what they are and all else that is asked of the copy: the same numbers
-  /// always mean the same copy, and start_described() starts it again.
-  /// @error as copy_all()
-  Result<Event> copy_described(std::span<const std::int64_t> description,
-                               std::span<const CopyPair> pairs, const CopyOptions& options);
-  /// Starts a copy that copy_described() remembers; nothing if it does not. held: Keeps the arrays
-  /// until the copy has ended.
+  /// Starts a recipe of one step that find() has returned for these arrays, of which a plain array
+  /// needs no more than its place. keeper: Keeps all arrays until the copy has ended.
   /// @error closed; what the driver refused
-  std::optional<Result<Event>> start_described(std::span<const std::int64_t> description,
-                                               const CopyOptions& options,
-                                               std::shared_ptr<void> held);
+  Result<Event> start(const KnownRecipe& known, const CopyPair& ends, const StartOptions& options,
+                      const std::shared_ptr<void>& keeper);
+  /// Returns whether known copies within memory may be carried by Carriers::move() alone: the
+  /// engine is open, and traces nothing.
+  bool moves_known() const { return lifetime_.usable() && !carriers_->traces(); }
 
-  /// Copies blocks of memory of one GPU of this process, each from the address `source_offsets[k]`
-  /// to `target_offsets[k]`; no two targets may overlap. Returns nothing, before anything moves, if
-  /// no single launch carries them. held: Keeps the memory until the copy has ended.
-  /// @error closed; unsupported without GPUs; invalid_argument for two blocks of a pair that
-  /// overlap
-  Result<std::optional<Event>> copy_blocks(int device, const PieceLists& blocks,
-                                           const CopyOptions& options, std::shared_ptr<void> held);
-
-  /// Copies pages, indices along the first dimension: each of `source_pages` to the one of
-  /// `target_pages` at the same place in the list. As one copy of an indexed nest, or, if pages
-  /// are longer than a tile, run by run.
-  /// @error as copy(); out_of_range for an index outside its array; invalid_argument for lists of
-  ///        different lengths, a target page that is named twice, or one that is also a source
-  Result<Event> copy_pages(const Array& source, const Array& target,
-                           std::span<const std::int64_t> source_pages,
-                           std::span<const std::int64_t> target_pages, const CopyOptions& options);
-
-  /// Copies pieces, byte ranges of two arrays that each fill one block of memory: `lengths[k]`
-  /// bytes at `source_offsets[k]` of the source to `target_offsets[k]` of the target, in bytes from
-  /// the blocks' first bytes. As one copy of an indexed nest.
-  /// @error as copy(); out_of_range for a piece outside its array; invalid_argument for lists of
-  ///        different lengths, a negative length, a byte that would be written twice, or read and
-  ///        written, and an array with gaps
-  Result<Event> copy_pieces(const Array& source, const Array& target, const PieceLists& pieces,
-                            const CopyOptions& options);
-
-  /// Copies elements at the places that types name: those of `source` of each pair to those of
-  /// `target`, one by one in their order. Each array fills one block of memory, from whose first
-  /// byte its type counts. Pairs between the same two memories are one copy of an indexed nest;
-  /// no two targets may overlap, nor a target the source of another pair.
-  /// @error as copy(); out_of_range for a type that reaches outside its array; invalid_argument for
-  ///        types of different elements, a target's type that names a byte twice, ends that share a
-  ///        byte, and an array with gaps; unsupported for two types that divide each other into
-  ///        millions of pieces
-  Result<Event> copy_types(std::span<const TypedPair> pairs, const CopyOptions& options);
-
-  /// Checks and plans a copy, and plans the kernels of one hop of a GPU, for any number of starts.
-  /// May wait for the GPU.
+  /// Checks and plans what a request asks for, and what the GPUs do, for any number of starts. May
+  /// wait for the GPU.
   /// @error as copy()
+  Result<PreparedCopy> prepare(const CopyRequest& request);
+  /// Prepares the copy of one whole array to another. @error as the other
   Result<PreparedCopy> prepare(const Array& source, const Array& target,
-                               const CopyOptions& options);
-  /// The same for copy_all(). @error as copy_all()
-  Result<PreparedCopy> prepare_all(std::span<const CopyPair> pairs, const CopyOptions& options);
-  /// The same for copy_pages(). @error as copy_pages()
-  Result<PreparedCopy> prepare_pages(const Array& source, const Array& target,
-                                     std::span<const std::int64_t> source_pages,
-                                     std::span<const std::int64_t> target_pages,
-                                     const CopyOptions& options);
-  /// The same for copy_pieces(). @error as copy_pieces()
-  Result<PreparedCopy> prepare_pieces(const Array& source, const Array& target,
-                                      const PieceLists& pieces, const CopyOptions& options);
-
-  /// The same for copy_types(). @error as copy_types()
-  Result<PreparedCopy> prepare_types(std::span<const TypedPair> pairs, const CopyOptions& options);
+                               const CopyOptions& options) {
+    const CopyPair pair{source, target};
+    return prepare(CopyRequest{{&pair, 1}, {}, options});
+  }
 
   /// Starts a copy that this engine has prepared.
   /// @error closed; why the process of one of the arrays is lost; invalid_argument for an array
@@ -242,9 +216,12 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Status resolve(Array& source, Array& target) const;
   /// The same for one array of a copy to or from a GPU.
   Status resolve(Array& array) const;
-  /// Returns the same pairs, in memories that are known.
-  Result<std::vector<CopyPair>> resolved(std::span<const CopyPair> pairs) const;
-  Result<std::vector<TypedPair>> resolved(std::span<const TypedPair> pairs) const;
+  /// Returns the pairs in memories that are known: the given ones, or those that it puts into
+  /// `own`.
+  Result<std::span<const CopyPair>> resolve(std::span<const CopyPair> pairs,
+                                            std::vector<CopyPair>& own) const;
+  /// Makes and starts a recipe, and remembers it if its key has come before.
+  Result<Event> make_and_start(const CopyRequest& request, const std::optional<RecipeKey>& key);
   Status uses_gpus() const;
   void reach_shared(Array& array) const;
 
@@ -261,8 +238,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::unique_ptr<GpuSide> gpu_side_;
   std::vector<std::unique_ptr<Channel>> channels_;
   std::shared_ptr<ThreadDriver> driver_;
-  std::unique_ptr<CopyRunner> runner_;
-  std::unique_ptr<DescribedCopies> described_;
+  std::unique_ptr<EngineChannels> engine_channels_;
+  std::unique_ptr<RecipeMaker> maker_;
+  std::unique_ptr<Carriers> carriers_;
+  std::unique_ptr<RecipeCache> recipes_ = std::make_unique<RecipeCache>();
   std::mutex processes_mutex_;
   std::shared_ptr<Processes> processes_;
   std::mutex closing_;  ///< held by the thread that closes

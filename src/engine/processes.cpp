@@ -225,7 +225,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   options.copy = {copy_nests, copy_runs};
   if (Status carrier = open_carrier(config, options); !carrier) return carrier.error();
   options.execute = [&engine](const Request& request, std::function<void(Status)> done) {
-    engine.runner_->run_nests(request, std::move(done));
+    engine.carriers_->run_nests(request, std::move(done));
   };
   options.answer = engine.options_.answer;
   options.on_requester_lost = engine.options_.on_requester_lost;
@@ -258,8 +258,8 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   }
   processes->channel_ = std::make_unique<fabric::RemoteChannel>(*processes->fabric_, channel);
   const int number = engine.driver_->add_channel(*processes->channel_);
-  engine.runner_->add_channel(ChannelKind::remote_write, number);
-  engine.runner_->add_channel(ChannelKind::remote_read, number);
+  engine.engine_channels_->add(ChannelKind::remote_write, number);
+  engine.engine_channels_->add(ChannelKind::remote_read, number);
   return processes;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "engine/copy_runner.hpp"
+#include "engine/carriers/carriers.hpp"
 #include "engine/gpu_side.hpp"
 
 namespace tranship {
@@ -101,9 +101,10 @@ Result<OrderedStart> begin_order(const GpuSide* gpus, const StreamOrder& order, 
   return start;
 }
 
-Status end_order(const CopyRunner& runner, const GpuSide* gpus, const OrderedStart& started,
+Status end_order(const Carriers& carriers, const GpuSide* gpus, const OrderedStart& started,
                  const Event& event, bool (*interrupted)()) {
   if (!started.in_order) return {};
+  if (event.flight() != nullptr && started.followers.empty()) return {};  // it runs in the stream
   const std::vector<Event> parts = event.parts();
   Status first;
   for (const Event& part : parts) {
@@ -116,13 +117,13 @@ Status end_order(const CopyRunner& runner, const GpuSide* gpus, const OrderedSta
   for (const Event& part : parts) {
     const bool waits = part.flight() == nullptr || !first;
     if (!waits || part.ended_well()) continue;
-    Status status = runner.wait_for_end(part, interrupted);
+    Status status = carriers.wait_for_end(part, interrupted);
     if (first) first = std::move(status);
   }
   return first;
 }
 
-Status wait_for_streams(const CopyRunner& runner, const GpuSide* gpus, const StreamOrder& order,
+Status wait_for_streams(const Carriers& carriers, const GpuSide* gpus, const StreamOrder& order,
                         int device, bool (*interrupted)()) {
   if (gpus == nullptr || order.around.empty()) return {};
   const auto streams = checked(*gpus->gpus(), order.around, device);
@@ -130,7 +131,7 @@ Status wait_for_streams(const CopyRunner& runner, const GpuSide* gpus, const Str
   for (const CallerStream& stream : *streams) {
     const auto event = event_behind(*gpus, stream);
     if (!event) return event.error();
-    if (Status status = runner.wait_for_end(*event, interrupted); !status) return status;
+    if (Status status = carriers.wait_for_end(*event, interrupted); !status) return status;
   }
   return {};
 }

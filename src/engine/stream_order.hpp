@@ -10,7 +10,7 @@
 
 namespace tranship {
 
-class CopyRunner;
+class Carriers;
 class GpuSide;
 
 /// Handles of the default streams (cudaStreamLegacy, cudaStreamPerThread), the same on each GPU.
@@ -42,9 +42,9 @@ struct StreamOrder {
 
 /// What of a StreamOrder a copy starts with.
 struct OrderedStart {
-  std::optional<CallerStream> stream;   ///< for CopyOptions::stream and stream_device
-  std::vector<Event> after;             ///< for CopyOptions::after
-  bool in_order = false;                ///< for CopyOptions::in_order
+  std::optional<CallerStream> stream;   ///< for StartOptions::stream and stream_device
+  std::vector<Event> after;             ///< for StartOptions::after
+  bool in_order = false;                ///< for StartOptions::in_order
   std::vector<CallerStream> followers;  ///< streams that must wait for copies in other streams
 };
 
@@ -59,12 +59,12 @@ Result<OrderedStart> begin_order(const GpuSide* gpus, const StreamOrder& order, 
 /// for copies on GPUs; for all others, which no stream can wait for without a risk that it stands
 /// still (docs/decisions/0028-streams-follow-the-arrays.md), this call waits.
 /// @error how such a copy failed; cancelled if `interrupted` returned true: the copy has ended
-Status end_order(const CopyRunner& runner, const GpuSide* gpus, const OrderedStart& started,
+Status end_order(const Carriers& carriers, const GpuSide* gpus, const OrderedStart& started,
                  const Event& event, bool (*interrupted)());
 
 /// Waits until the work in all streams of `order` has ended.
 /// @error as begin_order(); cancelled if `interrupted` returned true
-Status wait_for_streams(const CopyRunner& runner, const GpuSide* gpus, const StreamOrder& order,
+Status wait_for_streams(const Carriers& carriers, const GpuSide* gpus, const StreamOrder& order,
                         int device, bool (*interrupted)());
 
 }  // namespace tranship

@@ -265,9 +265,9 @@ Status GpuWork::plan(const Request& request, GpuWay way, bool often) {
   places_.places.clear();
   source_alignment_ = alignment_of(request.source.address);
   target_alignment_ = alignment_of(request.target.address);
-  if (request.runs != nullptr) return plan_runs(*request.runs);
+  if (request.payload.runs() != nullptr) return plan_runs(*request.payload.runs());
   Request rest = request;
-  rest.indexed = plan_places(request, often);
+  if (!request.payload.indexed().empty()) rest.payload = plan_places(request, often);
   if (Status status = plan_rest(rest, way); !status) return status;
   return write_places();
 }
@@ -304,7 +304,7 @@ std::int64_t GpuWork::bytes_before_places() const {
 
 std::span<const IndexedNest> GpuWork::plan_places(const Request& request, bool often) {
   not_places_.clear();
-  for (const IndexedNest& one : request.indexed) {
+  for (const IndexedNest& one : request.payload.indexed()) {
     const bool planned =
         gpu::plan_places(one, request.source.address, request.target.address, often, places_);
     if (!planned) not_places_.push_back(one);
@@ -322,19 +322,19 @@ Status GpuWork::write_places() {
 }
 
 Status GpuWork::plan_rest(const Request& request, GpuWay way) {
-  if (request.indexed.empty() && request.nests.empty()) return {};
-  if (request.indexed.empty()) return plan_nests(request.nests, request, way);
-  if (request.nests.empty()) {
-    if (in_pieces(request.indexed, way)) return plan_pieces(request.indexed);
-    if (way != GpuWay::over_link && divide(request.indexed, as_pieces_, as_loops_)) {
-      if (Status status = plan_pieces(as_pieces_); !status) return status;
-      expanded_.clear();
-      expand(as_loops_, expanded_);
-      return plan_loops(expanded_, request, way);
-    }
+  const auto indexed = request.payload.indexed();
+  if (indexed.empty()) {
+    const auto nests = request.payload.nests();
+    return nests.empty() ? Status{} : plan_nests(nests, request, way);
   }
-  const Request plain = expanded(request, expanded_);
-  return plan_nests(plain.nests, request, way);
+  if (in_pieces(indexed, way)) return plan_pieces(indexed);
+  if (way != GpuWay::over_link && divide(indexed, as_pieces_, as_loops_)) {
+    if (Status status = plan_pieces(as_pieces_); !status) return status;
+    expanded_.clear();
+    expand(as_loops_, expanded_);
+    return plan_loops(expanded_, request, way);
+  }
+  return plan_nests(expanded(request.payload, expanded_).nests(), request, way);
 }
 
 Status GpuWork::plan_nests(std::span<const LoopNest> nests, const Request& request, GpuWay way) {

@@ -2,17 +2,11 @@
 
 namespace tranship {
 
-bool carries(Lists lists, std::span<const IndexedNest> indexed) {
-  return lists == Lists::all || (lists == Lists::runs && moves_runs(indexed));
-}
-
-Request expanded(const Request& request, std::vector<LoopNest>& nests) {
-  nests.assign(request.nests.begin(), request.nests.end());
-  expand(request.indexed, nests);
-  Request plain = request;
-  plain.nests = nests;
-  plain.indexed = {};
-  return plain;
+bool carries(const Capabilities& channel, const Payload& payload) {
+  if (payload.runs() != nullptr) return channel.run_lists;
+  const auto indexed = payload.indexed();
+  return indexed.empty() || channel.lists == Lists::all ||
+         (channel.lists == Lists::runs && moves_runs(indexed));
 }
 
 void Channel::idle(std::chrono::nanoseconds at_most) {

@@ -13,9 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "data/indexed_nest.hpp"
-#include "data/loop_nest.hpp"
-#include "data/run_list.hpp"
+#include "data/payload.hpp"
 
 namespace tranship {
 
@@ -41,18 +39,14 @@ struct Place {
   Attachment* attachment = nullptr;
 };
 
-/// A piece of a transfer that a channel carries at once. The nests stay valid until the request has
-/// finished.
+/// A piece of a transfer that a channel carries at once. What the payload refers to stays valid
+/// until the request has finished.
 struct Request {
-  std::span<const LoopNest> nests;
-  /// Carried in addition to `nests`. Channels whose capabilities do not name them get what
-  /// expanded() makes of them.
-  std::span<const IndexedNest> indexed;
-  /// Carried in place of both, if not null: by GPUs, to which alone it is given.
-  const RunList* runs = nullptr;
+  /// In a form that the channel carries(), or in plain nests.
+  Payload payload;
   Place source;
   Place target;
-  std::int64_t bytes = 0;  ///< the sum over all nests
+  std::int64_t bytes = 0;  ///< of the payload
   std::uint64_t tag = 0;   ///< the submitter's own; comes back in Finished
   int priority = 0;        ///< of the transfer, for channels whose hardware knows priorities
   bool cold = false;       ///< use streaming stores: the data does not fit the caches
@@ -61,9 +55,6 @@ struct Request {
   std::int64_t run_bytes = 0;
   double converts_bytes_per_second = 0;
 };
-
-/// Returns the same request in plain nests, which `nests` holds. Allocates only when `nests` grows.
-Request expanded(const Request& request, std::vector<LoopNest>& nests);
 
 struct Finished {
   std::uint64_t tag = 0;
@@ -77,9 +68,6 @@ enum class Lists {
   all,
 };
 
-/// Whether a channel carries the nests as they are.
-bool carries(Lists lists, std::span<const IndexedNest> indexed);
-
 /// What a channel can carry at once and how it wants to be driven.
 struct Capabilities {
   int width = 1;                         ///< threads that may call submit() at the same time
@@ -87,7 +75,11 @@ struct Capabilities {
   std::int64_t request_bytes_max = 0;    ///< 0: no limit
   std::int64_t bytes_in_flight_max = 0;  ///< bytes that may be submitted and not finished
   Lists lists = Lists::none;
+  bool run_lists = false;  ///< It carries lists of runs as they are.
 };
+
+/// Returns whether a channel carries a payload in its form.
+bool carries(const Capabilities& channel, const Payload& payload);
 
 /// Threads: submit() from up to `width` threads; poll() and idle() from the thread that submits
 /// (one thread, if the channel is not synchronous); wake() from any thread.

@@ -88,18 +88,21 @@ Request prepare(const Job& job, const Capabilities& channel, RequestNests& nests
   request.priority = transfer.priority;
   if (transfer.indexed && !from_source && !to_target) {
     nests.plain.assign(1, {job.bytes, 0, 0, 0, {}});
-    request.nests = nests.plain;
+    request.payload = nests.plain;
     return request;
   }
   if (transfer.indexed) {
     transfer.indexed->tile(job.tile, nests.indexed);
     if (!to_target) make_dense(nests.indexed, ListSide::target, nests.entries);
     if (!from_source) make_dense(nests.indexed, ListSide::source, nests.entries);
-    request.indexed = nests.indexed;
-    return carries(channel.lists, nests.indexed) ? request : expanded(request, nests.plain);
+    request.payload = nests.indexed;
+    if (!carries(channel, request.payload)) {
+      request.payload = expanded(request.payload, nests.plain);
+    }
+    return request;
   }
   if (!transfer.fixed_nests.empty() || !transfer.plan->hops[at(job.hop)].target) {
-    request.nests = transfer.fixed_nests;
+    request.payload = transfer.fixed_nests;
     return request;
   }
   const Plan& plan = *transfer.plan;
@@ -110,7 +113,7 @@ Request prepare(const Job& job, const Capabilities& channel, RequestNests& nests
   const Corner target{hop.target.get(), to_target ? plus(plan.corner_target, box.lower) : Point{}};
   nests.plain.clear();
   lower(source, target, box.extents, hop.fields, nests.plain);
-  request.nests = nests.plain;
+  request.payload = nests.plain;
   return request;
 }
 

@@ -98,7 +98,7 @@ void carries_any_nest(const Backend& backend) {
     const auto content = random_bytes(random, source->end_bytes());
     auto expected = random_bytes(random, target->end_bytes());
     Request request;
-    request.nests = nests;
+    request.payload = nests;
     request.source = backend.make_source(content);
     request.target = backend.make_target(expected);
     for (const LoopNest& nest : nests) request.bytes += nest.bytes();
@@ -143,14 +143,14 @@ void carries_indexed_nests(const Backend& backend) {
     std::vector<LoopNest> plain;
     expand(copy.nests(), plain);
     Request request;
-    request.indexed = copy.nests();
+    request.payload = copy.nests();
     request.source = backend.make_source(content);
     request.target = backend.make_target(expected);
     request.bytes = copy.bytes();
     move_bytes(plain, content.data(), expected.data());
     std::vector<LoopNest> nests;
-    if (!carries(backend.channel->capabilities().lists, request.indexed))
-      request = expanded(request, nests);
+    if (!carries(backend.channel->capabilities(), request.payload))
+      request.payload = expanded(request.payload, nests);
     std::map<std::uint64_t, Status> ends;
     expect(carry(backend, {request}, ends), backend, "an indexed request did not end");
     expect(ends.size() == 1 && ends.begin()->second.ok(), backend, "an indexed request failed");
@@ -175,7 +175,7 @@ void carries_many_at_once(const Backend& backend) {
     nests[k].element_bytes = piece_bytes;
     nests[k].source_offset = static_cast<std::int64_t>(k) * piece_bytes;
     nests[k].target_offset = nests[k].source_offset;
-    requests[k].nests = {&nests[k], 1};
+    requests[k].payload = std::span(&nests[k], 1);
     requests[k].source = source;
     requests[k].target = target;
     requests[k].bytes = piece_bytes;
@@ -197,7 +197,7 @@ void carries_large(const Backend& backend) {
   nest.loops[0] = {side, side * 4, 4};
   nest.loops[1] = {side, 4, side * 4};
   Request request;
-  request.nests = {&nest, 1};
+  request.payload = std::span(&nest, 1);
   request.source = backend.make_source(content);
   request.target = backend.make_target(std::vector<std::byte>(content.size()));
   request.bytes = nest.bytes();

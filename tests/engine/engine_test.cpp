@@ -72,8 +72,8 @@ TEST(pages_land_where_the_lists_say) {
   for (std::size_t k = 0; k + 1 < to.size(); k += 3) std::swap(to[k], to[k + 1]);
   for (const std::size_t count : {std::size_t{2}, to.size()}) {
     Matrix target(pages, 100);
-    auto event = engine->copy_pages(source.array, target.array, {from.data(), count},
-                                    {to.data(), count}, {});
+    const CopyPair ends{source.array, target.array};
+    auto event = engine->copy({{&ends, 1}, PageLists{{from.data(), count}, {to.data(), count}}});
     REQUIRE(event.ok());
     EXPECT(event->wait(60s).ok());
     EXPECT_EQ(event->plan()->bytes, static_cast<std::int64_t>(count) * 400);
@@ -115,7 +115,7 @@ TEST(copies_go_after_others_and_can_be_cancelled_before_they_begin) {
   auto before = engine->copy(source.array, first.array, {});
   REQUIRE(before.ok());
   CopyOptions options;
-  options.after = {*before};
+  options.start.after = {*before};
   auto after = engine->copy(first.array, second.array, options);
   auto unwanted = engine->copy(first.array, third.array, options);
   REQUIRE(after.ok() && unwanted.ok());
@@ -134,7 +134,7 @@ TEST(a_copy_of_nothing_ends_after_what_it_follows_or_when_it_is_cancelled) {
   const Matrix from(0, 5);
   Matrix empty(0, 5);
   CopyOptions options;
-  options.after = {engine->copy(source.array, target.array, {}).value()};
+  options.start.after = {engine->copy(source.array, target.array, {}).value()};
   auto after = engine->copy(from.array, empty.array, options);
   auto of_no_pairs = engine->copy_all({}, options);
   auto unwanted = engine->copy(from.array, empty.array, options);
@@ -142,12 +142,12 @@ TEST(a_copy_of_nothing_ends_after_what_it_follows_or_when_it_is_cancelled) {
   unwanted->cancel();
   (void)unwanted->wait(60s);
   EXPECT(of_no_pairs->wait(60s).ok());
-  EXPECT(options.after[0].done());
+  EXPECT(options.start.after[0].done());
   EXPECT(after->wait(60s).ok());
   EXPECT(target.values == source.values);
-  options.after[0] = engine->copy(source.array, target.array, {}).value();
-  options.after[0].cancel();
-  if (!options.after[0].wait(60s)) EXPECT(!engine->copy(from.array, empty.array, options));
+  options.start.after[0] = engine->copy(source.array, target.array, {}).value();
+  options.start.after[0].cancel();
+  if (!options.start.after[0].wait(60s)) EXPECT(!engine->copy(from.array, empty.array, options));
 }
 
 TEST(closing_ends_what_is_outstanding_and_later_calls) {

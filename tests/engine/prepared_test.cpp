@@ -128,7 +128,7 @@ TEST(copies_in_a_stream_are_one_hop_however_slow_a_gpu_seems) {
   const GpuMatrix target(*engine, Matrix(64, 48));
   const GpuMatrix other(*engine, Matrix(64, 48), 1);
   CopyOptions in_stream;
-  in_stream.stream = 1;
+  in_stream.start.stream = 1;
   for (const Array& end : {target.array, other.array}) {
     const auto event = engine->copy(source.array, end, in_stream);
     REQUIRE(event.ok());
@@ -153,7 +153,7 @@ TEST(pairs_that_one_launch_carries_are_kept_until_the_launch_has_ended) {
       targets.emplace_back(*engine, Matrix(8, 100), 1);
       pairs.push_back({GpuMatrix(*engine, values).array, targets.back().array});
     }
-    const auto copy = engine->prepare_all(pairs, {});
+    const auto copy = engine->prepare(CopyRequest{pairs});
     REQUIRE(copy.ok());
     EXPECT_EQ(copy->bytes(), 5 * 3200);
     EXPECT(started(*engine, *copy).ok());
@@ -171,7 +171,8 @@ TEST(threads_start_one_prepared_copy_at_the_same_time) {
   const std::vector<std::int64_t> to{0, 3, 1, 2, 15, 8};
   const GpuMatrix source(*engine, counted(16, 24));
   const GpuMatrix target(*engine, Matrix(16, 24), 1);
-  const auto copy = engine->prepare_pages(source.array, target.array, from, to, {});
+  const CopyPair ends{source.array, target.array};
+  const auto copy = engine->prepare({{&ends, 1}, PageLists{from, to}});
   REQUIRE(copy.ok());
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 3; ++thread) {
@@ -221,7 +222,7 @@ TEST(a_copy_in_host_memory_goes_behind_the_work_in_a_stream) {
   const Matrix source = counted(4, 4);
   Matrix target(4, 4);
   CopyOptions options;
-  options.stream = 1;
+  options.start.stream = 1;
   auto event = engine->copy(source.array, target.array, options);
   REQUIRE(event.ok());
   EXPECT(event->completion() != nullptr);  // it was queued behind an event of the stream

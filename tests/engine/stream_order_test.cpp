@@ -57,12 +57,12 @@ Result<Event> copy_in_order(Engine& engine, const Array& source, const Array& ta
   CopyOptions options;
   auto begun = engine.begin_order(order, 0);
   if (!begun) return begun.error();
-  options.after = begun->after;
+  options.start.after = begun->after;
   if (begun->stream) {
-    options.stream = begun->stream->handle;
-    options.stream_device = begun->stream->device;
+    options.start.stream = begun->stream->handle;
+    options.start.stream_device = begun->stream->device;
   }
-  options.in_order = begun->in_order;
+  options.start.in_order = begun->in_order;
   auto event = engine.copy(source, target, options);
   if (!event) return event;
   if (Status kept = engine.end_order(*begun, *event, nullptr); !kept) return kept.error();
@@ -166,10 +166,10 @@ TEST(an_interrupted_copy_of_several_hops_is_cancelled) {
   CopyOptions options;
   const auto begun = engine->begin_order({{}, {}, {stream.named()}}, 0);
   REQUIRE(begun.ok());
-  options.stream = begun->stream->handle;
-  options.stream_device = begun->stream->device;
-  options.in_order = true;
-  options.interrupted = [] { return true; };
+  options.start.stream = begun->stream->handle;
+  options.start.stream_device = begun->stream->device;
+  options.start.in_order = true;
+  options.start.interrupted = [] { return true; };
   const auto event = engine->copy(source.array, target.array, options);
   REQUIRE(!event.ok());
   EXPECT(event.error().code == ErrorCode::cancelled);

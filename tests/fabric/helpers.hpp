@@ -155,7 +155,7 @@ inline Status finish_one(RemoteChannel& channel, std::chrono::milliseconds at_mo
 inline Request write_request(std::span<const LoopNest> nests, std::byte* source,
                              RemoteArray& target) {
   Request request;
-  request.nests = nests;
+  request.payload = nests;
   request.source = {source, nullptr};
   request.target = {nullptr, &target};
   request.bytes = bytes_of(nests);
@@ -165,7 +165,7 @@ inline Request write_request(std::span<const LoopNest> nests, std::byte* source,
 inline Request read_request(std::span<const LoopNest> nests, RemoteArray& source,
                             std::byte* target) {
   Request request;
-  request.nests = nests;
+  request.payload = nests;
   request.source = {nullptr, &source};
   request.target = {target, nullptr};
   request.bytes = bytes_of(nests);

@@ -149,7 +149,7 @@ struct Exporter {
       copy_runs(runs, from, to, cold);
     };
     made.execute = [this](const Request& request, std::function<void(Status)> done) {
-      for (const LoopNest& nest : request.nests) {
+      for (const LoopNest& nest : request.payload.nests()) {
         const bool write = request.target.attachment != nullptr;
         check_inside(nest, !write, static_cast<std::int64_t>(array_bytes));
         check_inside(nest, write, geometry.slot_bytes);
@@ -247,7 +247,7 @@ void run_requester(std::span<const std::byte> input) {
       case 0: {
         if (++asked > 20) break;
         Requester::Transfer transfer;
-        transfer.request.nests = {&nest, 1};
+        transfer.request.payload = std::span(&nest, 1);
         transfer.request.bytes = static_cast<std::int64_t>(array_bytes);
         transfer.operation = action % 2 == 0 ? Operation::read : Operation::write;
         (transfer.operation == Operation::read ? transfer.request.target : transfer.request.source)

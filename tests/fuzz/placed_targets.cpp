@@ -203,7 +203,7 @@ void run_requesting(Source& source) {
         if ((tag % 2 == 1) != read) ++tag;  // reads have odd tags
         transfer.request.tag = tag;
         transfer.remote.plain = action < 192;
-        transfer.request.nests = {&nests[action / 16 % 2], 1};
+        transfer.request.payload = std::span(&nests[action / 16 % 2], 1);
         transfer.request.bytes = static_cast<std::int64_t>(array_bytes);
         (read ? transfer.request.target : transfer.request.source).address = mine.data();
         reads += read ? 1 : 0;

@@ -164,7 +164,7 @@ TEST(work_over_the_link_crosses_pinned_ranges) {
     std::memset(target, 0xEE, static_cast<std::size_t>(pages_count * page));
     const auto expected = moved(nest, source, std::byte{0xEE});
     Request request;
-    request.nests = {&nest, 1};
+    request.payload = std::span(&nest, 1);
     request.source = {source, nullptr};
     request.target = {target, nullptr};
     request.bytes = nest.bytes();

@@ -40,7 +40,7 @@ class GatedChannel : public Channel {
     ++submitted;
     while (!open) std::this_thread::yield();
     if (fails) return Error{ErrorCode::io, "the gate was told to fail"};
-    move_bytes(request.nests, request.source.address, request.target.address);
+    move_bytes(request.payload.nests(), request.source.address, request.target.address);
     return {};
   }
 
@@ -178,7 +178,7 @@ class NotingChannel : public Channel {
     }
     // time for other threads to arrive
     std::this_thread::sleep_for(std::chrono::microseconds(200));
-    move_bytes(request.nests, request.source.address, request.target.address);
+    move_bytes(request.payload.nests(), request.source.address, request.target.address);
     return {};
   }
   std::size_t threads() {

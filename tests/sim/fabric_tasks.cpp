@@ -215,11 +215,11 @@ class SlotTransfer final : public OnPart {
     (write_ ? nest_.target_offset : nest_.source_offset) = there;
     Requester::Transfer transfer;
     if (world.random().chance(0.5)) {
-      transfer.request.nests = {&nest_, 1};
+      transfer.request.payload = std::span(&nest_, 1);
     } else {
       nest_.rank = 0;
       list_ = {nest_, 0, 0, true, halves_};
-      transfer.request.indexed = {&list_, 1};
+      transfer.request.payload = std::span(&list_, 1);
     }
     (write_ ? transfer.request.source : transfer.request.target).address = local_.data();
     transfer.request.bytes = Region::part_bytes;
@@ -419,7 +419,7 @@ class Loan final : public OnPart {
       nest_.element_bytes = Region::part_bytes;
       nest_.target_offset = part_ * Region::part_bytes;
       Requester::Transfer transfer;
-      transfer.request.nests = {&nest_, 1};
+      transfer.request.payload = std::span(&nest_, 1);
       transfer.request.source.address = local_.data();
       transfer.request.bytes = Region::part_bytes;
       transfer.remote = found_.array->remote();

@@ -68,7 +68,7 @@ FabricOptions FabricWorld::options_of(int index) {
   };
   options.execute = [this, index](const Request& request, std::function<void(Status)> done) {
     Process::Execution execution{
-        request, {request.nests.begin(), request.nests.end()}, std::move(done)};
+        request, {request.payload.nests().begin(), request.payload.nests().end()}, std::move(done)};
     process(index).executions.push_back(std::move(execution));
   };
   options.answer = [this, index](RequesterId from, std::span<const std::byte> question,

@@ -149,8 +149,8 @@ Status FileChannel::submit(const Request& request) {
                  "check its offset and strides"};
   }
   look_at(asked);
-  if (!asked.by_lists && !request.indexed.empty()) {
-    asked.request = tranship::expanded(request, asked.expanded);
+  if (!asked.by_lists && !request.payload.indexed().empty()) {
+    asked.request.payload = tranship::expanded(request.payload, asked.expanded);
   }
   {
     std::lock_guard lock(mutex_);
@@ -169,11 +169,11 @@ Status FileChannel::submit(const Request& request) {
 template <typename Visit>
 bool for_each_span(const Request& request, std::int64_t file_base, file::Direction direction,
                    const Visit& visit) {
-  for (const LoopNest& nest : request.nests) {
+  for (const LoopNest& nest : request.payload.nests()) {
     const std::int64_t bytes = nest.bytes();
     if (bytes > 0 && !visit(span_of(nest, file_base, direction), bytes)) return false;
   }
-  for (const IndexedNest& list : request.indexed) {
+  for (const IndexedNest& list : request.payload.indexed()) {
     const std::int64_t bytes = list.nest.bytes();
     if (bytes <= 0) continue;
     const ByteRange one = span_of(list.nest, file_base, direction);
@@ -206,8 +206,8 @@ bool FileChannel::find_span(Job& job) {
 /// Finds out whether a job may be carried through a map, and whether all of it is in the page
 /// cache.
 void FileChannel::look_at(Job& job) {
-  const std::span<const LoopNest> nests = job.request.nests;
-  const std::span<const IndexedNest> lists = job.request.indexed;
+  const std::span<const LoopNest> nests = job.request.payload.nests();
+  const std::span<const IndexedNest> lists = job.request.payload.indexed();
   const bool one_run = lists.empty() && nests.size() == 1 && nests.front().rank == 0;
   if (one_run || job.file_end <= job.file_begin) return;
   const bool reading = job.direction == file::Direction::read;
@@ -253,7 +253,7 @@ bool FileChannel::plan_group(Job& job) {
     job.plan.pieces = 1;
     return true;
   }
-  const std::span<const LoopNest> nests = job.request.nests;
+  const std::span<const LoopNest> nests = job.request.payload.nests();
   const auto seen = [&](std::size_t i) {
     return file::from_file(nests[i], job.file_base, job.direction);
   };
@@ -277,7 +277,7 @@ bool FileChannel::plan_group(Job& job) {
 
 /// Adds the next nests to a group that is read through a map as it is.
 void FileChannel::add_nests(Job& job) const {
-  const std::span<const LoopNest> nests = job.request.nests;
+  const std::span<const LoopNest> nests = job.request.payload.nests();
   const auto cost = [](const LoopNest& nest) {
     return nest.element_bytes <= 0 ? 0
                                    : nest.bytes() / nest.element_bytes *
@@ -301,8 +301,8 @@ FileChannel::Job* FileChannel::take_piece(file::PieceTask& piece) {
     if ((job.status && job.next_piece < job.plan.pieces) || plan_group(job)) {
       piece.file = job.file;
       piece.direction = job.direction;
-      piece.nests = job.request.nests.subspan(job.group_begin, job.plan.members);
-      piece.lists = job.by_lists ? job.request.indexed : std::span<const IndexedNest>();
+      piece.nests = job.request.payload.nests().subspan(job.group_begin, job.plan.members);
+      piece.lists = job.by_lists ? job.request.payload.indexed() : std::span<const IndexedNest>();
       piece.file_base = job.file_base;
       piece.memory = job.memory;
       piece.cold = job.request.cold;

@@ -63,10 +63,10 @@ struct Runs {
   }
 
   Status walk(const Request& request) const {
-    for (const LoopNest& nest : request.nests) {
+    for (const LoopNest& nest : request.payload.nests()) {
       if (Status status = walk(nest); !status) return status;
     }
-    for (const IndexedNest& indexed : request.indexed) {
+    for (const IndexedNest& indexed : request.payload.indexed()) {
       for (const IndexedEntry& entry : indexed.entries) {
         if (Status status = walk(nest_of(indexed, entry)); !status) return status;
       }

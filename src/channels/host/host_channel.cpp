@@ -15,9 +15,9 @@ HostChannel::HostChannel(int width) {
 Status HostChannel::submit(const Request& request) {
   CHECK(request.source.attachment == nullptr && request.target.attachment == nullptr,
         "the host channel carries plain memory only");
-  copy_nests(request.nests, request.source.address, request.target.address, request.cold);
-  if (request.indexed.empty()) return {};
-  copy_indexed(request.indexed, request.source.address, request.target.address, request.cold);
+  copy_nests(request.payload.nests(), request.source.address, request.target.address, request.cold);
+  if (request.payload.indexed().empty()) return {};
+  copy_indexed(request.payload.indexed(), request.source.address, request.target.address, request.cold);
   return {};
 }
 

@@ -31,11 +31,11 @@ Status check_range(const Request& request, const Ends& ends) {
   const RemoteArray& array = *ends.array;
   const Side side = ends.operation == Operation::write ? Side::target : Side::source;
   bool inside = true;
-  for (const LoopNest& nest : request.nests) {
+  for (const LoopNest& nest : request.payload.nests()) {
     const auto extent = touched(nest, side);
     inside &= extent && extent->first >= 0 && extent->end <= array.bytes();
   }
-  (void)for_each_run(request.indexed, [&](const Run& run) {
+  (void)for_each_run(request.payload.indexed(), [&](const Run& run) {
     const std::int64_t first = side == Side::target ? run.target_offset : run.source_offset;
     inside &= first >= 0 && first <= array.bytes() - run.bytes;
     return inside;
@@ -49,9 +49,9 @@ Status check_range(const Request& request, const Ends& ends) {
 /// Copies within memory that both processes have mapped.
 void copy_mapped(const Copier& copy, const Request& request, const std::byte* source,
                  std::byte* target) {
-  copy.nests(request.nests, source, target, request.cold);
+  copy.nests(request.payload.nests(), source, target, request.cold);
   std::vector<Run> runs;
-  (void)for_each_run(request.indexed, [&](const Run& run) {
+  (void)for_each_run(request.payload.indexed(), [&](const Run& run) {
     runs.push_back(run);
     return true;
   });

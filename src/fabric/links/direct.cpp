@@ -138,7 +138,7 @@ std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::
   const auto held = use(transfer.remote);
   if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
   const Request& request = transfer.request;
-  const BulkCarrier::Movement movement{request.nests, request.indexed,
+  const BulkCarrier::Movement movement{request.payload.nests(), request.payload.indexed(),
                                        write ? request.source.address : request.target.address,
                                        transfer.operation};
   Status status = memory.move(movement, [&] { return lost() || cancelled.load(); });
@@ -153,7 +153,7 @@ std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
   Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
               transfer.remote.address);
-  const bool all = for_each_run(request.nests, request.indexed,
+  const bool all = for_each_run(request.payload.nests(), request.payload.indexed(),
                                 [&](const Run& run) { return mover.add(run); }) &&
                    mover.flush();
   // Unless the copy is complete, it is left to a command, which carries it out again from the

@@ -80,8 +80,8 @@ Status Requester::submit(const Transfer& transfer, std::shared_ptr<FinishedQueue
     PieceCursor::Options options;
     options.piece_bytes = one_run(transfer) ? pending->command_bytes
                                             : std::min(pending->command_bytes, geometry.slot_bytes);
-    pending->cursor = PieceCursor(transfer.request.nests, options);
-    pending->runs = RunCursor(transfer.request.indexed);
+    pending->cursor = PieceCursor(transfer.request.payload.nests(), options);
+    pending->runs = RunCursor(transfer.request.payload.indexed());
     pending->queue = std::move(queue);
     enqueue(*pending);
     end_if_done(*pending);
@@ -97,9 +97,9 @@ bool Requester::passes_slots(const Transfer& transfer) const {
 
 /// Returns whether a transfer is one run, which passes the slots.
 bool Requester::one_run(const Transfer& transfer) const {
-  const auto& nests = transfer.request.nests;
+  const auto& nests = transfer.request.payload.nests();
   return passes_slots(transfer) && nests.size() == 1 && nests[0].rank == 0 &&
-         transfer.request.indexed.empty();
+         transfer.request.payload.indexed().empty();
 }
 
 void Requester::enqueue(Pending& pending) {

@@ -38,7 +38,7 @@ class FinishedQueue {
 
 /// Returns the number of contiguous runs of a request, whose lists move nothing else.
 inline std::int64_t runs_of(const Request& request) {
-  return runs_of(request.nests) + runs_of(request.indexed);
+  return runs_of(request.payload.nests()) + runs_of(request.payload.indexed());
 }
 
 /// An exported array, as its requester sees it.

@@ -264,7 +264,7 @@ Status SlotServer::execute(int slot, const std::shared_ptr<Export>& one, bool& p
     command.nests.push_back({run.bytes, run.source_offset, run.target_offset, 0, {}});
   }
   Request request;
-  request.nests = command.nests;
+  request.payload = command.nests;
   request.source = write ? Place{options_.segment.data(slot), nullptr} : one->array().place;
   request.target = write ? one->array().place : Place{options_.segment.data(slot), nullptr};
   request.bytes = command.header.bytes;

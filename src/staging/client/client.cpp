@@ -119,7 +119,7 @@ void note_end(Timed& call, const Result<std::int64_t>& version) {
 /// Returns options of a copy that starts after the work in the array's own stream.
 CopyOptions behind(const Array& array) {
   CopyOptions options;
-  options.stream = array.stream;
+  options.start.stream = array.stream;
   return options;
 }
 

@@ -102,7 +102,7 @@ std::byte* as_address(std::int64_t offset) {
 Request request_of(std::span<const LoopNest> nests, Place source, Place target,
                    std::uint64_t tag = 0) {
   Request request;
-  request.nests = nests;
+  request.payload = nests;
   request.source = source;
   request.target = target;
   for (const LoopNest& nest : nests) request.bytes += nest.bytes();

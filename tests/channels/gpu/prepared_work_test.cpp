@@ -39,7 +39,7 @@ struct Lab {
 
   Request request(const std::vector<LoopNest>& nests, std::byte* target) const {
     Request made;
-    made.nests = nests;
+    made.payload = nests;
     made.source = {memories[0], nullptr};
     made.target = {target, nullptr};
     return made;
@@ -140,7 +140,7 @@ TEST(members_of_records_are_loops_and_scattered_ones_places) {
   for (const std::int64_t looked_up : {0, 18000}) {  // of each place, both offsets
     member.entries = looked_up == 0 ? records : places;
     Request request = lab.request({}, lab.memories[1]);
-    request.indexed = {&member, 1};
+    request.payload = std::span(&member, 1);
     std::memset(lab.memories[1], 0, memory_bytes);
     const auto work = lab.channel->prepare(request);
     REQUIRE(work.ok());
@@ -181,7 +181,7 @@ std::shared_ptr<const GpuWork> move_runs_and_boxes(const Lab& lab, std::int64_t 
                 wanted.begin() + place.target_offset);
   }
   Request request = lab.request({}, lab.memories[1]);
-  request.indexed = all;
+  request.payload = all;
   auto work = lab.channel->prepare(request);
   REQUIRE(work.ok());
   for (int k = 0; k < 2; ++k) {
@@ -256,7 +256,7 @@ TEST(random_requests_of_pieces_and_loops_move_every_byte) {
       });
     }
     Request request = lab.request({}, lab.memories[1]);
-    request.indexed = random.nests;
+    request.payload = random.nests;
     const auto work = lab.channel->prepare(request);
     REQUIRE(work.ok());
     for (const bool prepared : {true, false}) {

@@ -30,7 +30,7 @@ TEST(host_channel_carries_requests_of_several_threads_at_once) {
     nest.loops[0] = {rows / 2, columns * 4, 4};
     nest.loops[1] = {columns, 4, rows * 4};
     Request request;
-    request.nests = {&nest, 1};
+    request.payload = std::span(&nest, 1);
     request.source.address = reinterpret_cast<std::byte*>(source.data());
     request.target.address = reinterpret_cast<std::byte*>(target.data());
     request.bytes = nest.bytes();

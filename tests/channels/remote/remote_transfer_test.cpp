@@ -400,7 +400,7 @@ struct Executor {
     threads.emplace_back([request, done = std::move(done)] {
       auto* source = dynamic_cast<Vault*>(request.source.attachment);
       auto* target = dynamic_cast<Vault*>(request.target.attachment);
-      slow_copy(request.nests, source ? source->data.data() : request.source.address,
+      slow_copy(request.payload.nests(), source ? source->data.data() : request.source.address,
                 target ? target->data.data() : request.target.address, false);
       done(request.bytes == 13 ? Status(Error{ErrorCode::io, "the vault is jammed"}) : Status());
     });

@@ -331,7 +331,7 @@ TEST(a_command_that_ends_on_another_thread_is_carried_out_once) {
   std::array<Finished, 1> finished;
   for (int k = 0; k < copies; ++k) {
     Requester::Transfer transfer;
-    transfer.request.nests = {&nest, 1};
+    transfer.request.payload = std::span(&nest, 1);
     transfer.request.bytes = bytes;
     transfer.request.source.address = local.data();
     transfer.remote.id = id;

@@ -138,8 +138,7 @@ void bytes_arrive(int sockets) {
     Request request = write ? write_request(nests, here.data(), *array)
                             : read_request(nests, *array, here.data());
     if (listed) {
-      request.nests = {};
-      request.indexed = lists.lists;
+      request.payload = lists.lists;
     }
     EXPECT(carry(pair.channel, request).ok());
     slow_copy(nests, write ? expected_here.data() : expected_there.data(),
@@ -329,7 +328,7 @@ TEST(an_answer_brings_what_was_asked_for) {
   const auto queue = std::make_shared<FinishedQueue>();
   const auto ask = [&](std::uint64_t tag) {
     Requester::Transfer transfer;
-    transfer.request.nests = {&nest, 1};
+    transfer.request.payload = std::span(&nest, 1);
     transfer.request.target.address = here.data();
     transfer.request.bytes = 100000;
     transfer.request.tag = tag;

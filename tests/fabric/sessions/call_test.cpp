@@ -163,7 +163,7 @@ TEST(calls_of_many_threads_go_beside_copies) {
     nest.rank = 1;
     nest.loops[0] = {static_cast<std::int64_t>(here.size()) / 16, 16, 16};
     Request request;
-    request.nests = std::span(&nest, 1);
+    request.payload = std::span(&nest, 1);
     request.source.address = const_cast<std::byte*>(here.data());
     request.target.attachment = remote.get();
     request.bytes = nest.bytes();

@@ -1,0 +1,314 @@
+#include "known_copies.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/lent_vector.hpp"
+#include "engine/recipe/block_ends.hpp"
+#include "numpy_array.hpp"
+#include "plain_arrays.hpp"
+
+namespace tranship::python {
+namespace {
+
+/// Fewest pairs that go as blocks: fewer are found again sooner than they are planned.
+constexpr Py_ssize_t blocks_least = 64;
+
+/// Most bytes of a list of short copies that are carried with the interpreter's lock held; a tenth
+/// of a millisecond.
+constexpr std::int64_t short_list_bytes = 1 << 20;
+
+using Known = std::shared_ptr<const KnownRecipe>;
+
+/// Returns the recipe of a copy between two NumPy arrays that the caller's thread carries; null if
+/// it is not remembered, or the arrays may share bytes.
+Known find_here(Engine& engine, const CopyOptions& options, const PlainArray& source,
+                const PlainArray& target) {
+  RecipeKey key(options, 1);
+  key.add_end(source);
+  key.add_end(target);
+  if (!key.end_pair(source.address, target.address, false)) return nullptr;
+  Known known = engine.find(key);
+  const bool here = known && known->recipe.steps[0].carrier == Carrier::here;
+  return here ? known : nullptr;
+}
+
+bool lie_apart(const KnownRecipe& known, nb::handle source, const PlainArray& from,
+               nb::handle target, const PlainArray& to) {
+  return known.apart(from.address, to.address) && addresses_decide(source, target);
+}
+
+std::optional<BoundEvent> start_here(const std::shared_ptr<Engine>& engine, nb::handle source,
+                                     nb::handle target, const CopyOptions& options) {
+  PlainArray from;
+  PlainArray to;
+  if (!read_numpy(source, false, from) || !read_numpy(target, true, to)) return {};
+  const Known known = find_here(*engine, options, from, to);
+  if (!known || !lie_apart(*known, source, from, target, to)) return {};
+  const RecipeStep& step = known->recipe.steps[0];
+  if (step.plan->bytes > small_bytes || !engine->moves_known()) return {};
+  Carriers::move(step, from.address, to.address);
+  return BoundEvent{Event(step.plan), engine};
+}
+
+/// Pairs of tensors of one GPU, as they are read.
+class GpuPairs {
+ public:
+  GpuPairs(const std::shared_ptr<Engine>& engine, Before& before, Py_ssize_t count)
+      : engine_(engine), before_(before), blocks_(count >= blocks_least), several_(count > 1) {
+    for (LentVector<std::int64_t>* list : {&sources_, &targets_, &lengths_}) (*list)->clear();
+  }
+
+  /// Reads a pair, and adds it to the key. Returns false if it is not one of tensors of one GPU,
+  /// the same for all pairs.
+  bool add(nb::handle source, nb::handle target, RecipeKey& key) {
+    PlainArray from;
+    PlainArray to;
+    if (!read(source, false, from)) return false;
+    const Shape shape = shape_of(from);
+    const std::byte* const address = from.address;
+    const std::int64_t type = from.type;
+    const std::int64_t source_bytes = blocks_ ? block_bytes(from) : 0;
+    key.add_end(from);
+    if (!read(target, true, to)) return false;
+    key.add_end(to);
+    if (blocks_) {
+      blocks_ = source_bytes > 0 && block_bytes(to) > 0 && type == to.type && shape == shape_of(to);
+      sources_->push_back(number_of(address));
+      targets_->push_back(number_of(to.address));
+      lengths_->push_back(source_bytes);
+    }
+    if (sources_first_ == nullptr) {
+      sources_first_ = address;
+      target_first_ = to.address;
+    }
+    return several_ ? key.end_placed_pair(address, to.address)
+                    : key.end_pair(address, to.address, true);
+  }
+
+  /// Returns the arrays of the first pair, without owners.
+  CopyPair first_ends() const {
+    CopyPair ends;
+    ends.source.place.address = const_cast<std::byte*>(sources_first_);
+    ends.target.place.address = target_first_;
+    for (Array* array : {&ends.source, &ends.target}) {
+      array->memory_kind = MemoryKind::device;
+      array->device = device_;
+    }
+    return ends;
+  }
+
+  /// Starts pairs of which each copies one block to another; nothing if they are no such list, or
+  /// no single launch carries them.
+  std::optional<BoundEvent> start_blocks(CopyOptions options, std::shared_ptr<void> keeper) {
+    if (!blocks_) return {};
+    const BlockAddresses blocks{*sources_, *targets_, *lengths_};
+    const auto ends = unwrap(block_ends(device_, blocks, keeper));
+    if (!ends) return {};
+    const Blocks parts{{*sources_, *targets_, *lengths_}};
+    auto event = start_in_order(engine_, before_, options.start, [&] {
+      return engine_->copy(CopyRequest{{&*ends, 1}, parts, options});
+    });
+    return event.event.plan() ? std::optional(std::move(event)) : std::nullopt;
+  }
+
+ private:
+  using Shape = std::pair<int, Point>;
+
+  static Shape shape_of(const PlainArray& array) {
+    Shape shape{array.rank, {}};
+    std::copy_n(array.shape, array.rank, shape.second.begin());
+    return shape;
+  }
+  static std::int64_t number_of(const std::byte* address) {
+    return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(address));
+  }
+
+  bool read(nb::handle object, bool writable, PlainArray& array) {
+    const ExchangeTable* table = nullptr;
+    if (!read_gpu_tensor(object, writable, array, table)) return false;
+    if (device_ >= 0 && array.device != device_) return false;
+    device_ = array.device;
+    before_.note_device(device_);
+    return before_.follows() != Follows::current || table == asked_ || ask(*table);
+  }
+
+  /// Orders the copy with the stream in which the tensor's library works now.
+  bool ask(const ExchangeTable& table) {
+    CallerStream stream{0, device_};
+    if (!current_stream(table, device_, stream.handle)) return false;
+    before_.add_current(stream);
+    asked_ = &table;
+    return true;
+  }
+
+  const std::shared_ptr<Engine>& engine_;
+  Before& before_;
+  bool blocks_;  ///< There are many pairs, and all copy blocks, which the lists have.
+  bool several_;
+  int device_ = -1;
+  const ExchangeTable* asked_ = nullptr;  ///< of the library that was asked last
+  const std::byte* sources_first_ = nullptr;
+  std::byte* target_first_ = nullptr;
+  LentVector<std::int64_t> sources_;
+  LentVector<std::int64_t> targets_;
+  LentVector<std::int64_t> lengths_;
+};
+
+/// Starts a recipe that is remembered for tensors of one GPU.
+std::optional<BoundEvent> start_on_gpu(const std::shared_ptr<Engine>& engine, const Known& known,
+                                       const CopyPair& ends, StartOptions& options,
+                                       const Before& before, const std::shared_ptr<void>& keeper) {
+  if (!known || known->recipe.steps.size() != 1) return {};
+  return start_in_order(engine, before, options,
+                        [&] { return engine->start(*known, ends, options, keeper); });
+}
+
+/// Sets what of the order a key depends on: whether the copy runs in a stream, as tensors' copies
+/// do.
+void note_stream(const Before& before, CopyOptions& options) {
+  if (before.follows() != Follows::nothing) options.start.stream = 0;
+}
+
+std::optional<BoundEvent> start_tensors(const std::shared_ptr<Engine>& engine, nb::handle source,
+                                        nb::handle target, CopyOptions options, Before& before) {
+  if (engine->gpu_side() == nullptr) return {};
+  GpuPairs pair(engine, before, 1);
+  note_stream(before, options);
+  RecipeKey key(options, 1);
+  options.start.stream.reset();
+  if (!pair.add(source, target, key)) return {};
+  const Known known = engine->find(key);
+  const CopyPair ends = pair.first_ends();
+  if (!known || !known->apart(ends.source.place.address, ends.target.place.address)) return {};
+  return start_on_gpu(engine, known, ends, options.start, before,
+                      keep(nb::make_tuple(source, target)));
+}
+
+/// Known copies of a list, which are carried once all are found.
+class KnownCopies {
+ public:
+  explicit KnownCopies(Py_ssize_t count) { copies_.reserve(static_cast<std::size_t>(count)); }
+
+  bool add(Engine& engine, const CopyOptions& options, nb::handle source, nb::handle target) {
+    PlainArray from;
+    PlainArray to;
+    if (!read_numpy(source, false, from) || !read_numpy(target, true, to)) return false;
+    if (recipes_.empty() || !(from_.same_form(from) && to_.same_form(to))) {
+      Known known = find_here(engine, options, from, to);
+      if (!known) return copy_new(engine, options, source, target);
+      recipes_.push_back(std::move(known));
+    }
+    from_ = from;
+    to_ = to;
+    const KnownRecipe& known = *recipes_.back();
+    if (!lie_apart(known, source, from, target, to)) return false;
+    copies_.push_back({&known.recipe.steps[0], from.address, to.address});
+    if (!plan_) plan_ = known.recipe.plan();
+    bytes_ += known.recipe.steps[0].plan->bytes;
+    return true;
+  }
+
+  /// Carries all. list: The pairs, which the caller keeps.
+  void carry(nb::handle list) const {
+    std::vector<nb::object> held;  // NumPy resizes no array that others refer to
+    std::optional<Released> released;
+    if (bytes_ > short_list_bytes) {
+      held.reserve(2 * copies_.size());
+      for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list.ptr()); ++k) {
+        PyObject* pair = PyTuple_GET_ITEM(list.ptr(), k);
+        for (const Py_ssize_t end : {0, 1}) held.push_back(nb::borrow(PyTuple_GET_ITEM(pair, end)));
+      }
+      released.emplace();
+    }
+    for (const Found& one : copies_) Carriers::move(*one.step, one.source, one.target);
+  }
+
+  const std::shared_ptr<const Plan>& plan() const { return plan_; }
+
+ private:
+  /// Copies a pair at once whose recipe is not known, so that it is known later.
+  bool copy_new(Engine& engine, const CopyOptions& options, nb::handle source, nb::handle target) {
+    const CopyPair ends{array_of(source, false), array_of(target, true)};
+    new_bytes_ += ends.source.view.bytes();
+    if (new_bytes_ > short_list_bytes) return false;
+    const auto event = run([&] { return engine.copy(ends.source, ends.target, options); });
+    if (!event || !event->ended_well()) return false;
+    if (!plan_) plan_ = event->plan();
+    return true;
+  }
+
+  struct Found {
+    const RecipeStep* step;
+    const std::byte* source;
+    std::byte* target;
+  };
+
+  std::vector<Known> recipes_;
+  std::vector<Found> copies_;
+  PlainArray from_;  ///< of the pair before
+  PlainArray to_;
+  std::shared_ptr<const Plan> plan_;  ///< of the first pair
+  std::int64_t bytes_ = 0;
+  std::int64_t new_bytes_ = 0;
+};
+
+/// Returns the two arrays of a tuple; nothing if it is none of two.
+std::optional<std::pair<nb::handle, nb::handle>> ends_of(PyObject* pair) {
+  if (PyTuple_CheckExact(pair) == 0 || PyTuple_GET_SIZE(pair) != 2) return {};
+  return std::pair{nb::handle(PyTuple_GET_ITEM(pair, 0)), nb::handle(PyTuple_GET_ITEM(pair, 1))};
+}
+
+template <typename Add>
+bool add_each(nb::handle list, const Add& add) {
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list.ptr()); ++k) {
+    const auto ends = ends_of(PyTuple_GET_ITEM(list.ptr(), k));
+    if (!ends || !add(ends->first, ends->second)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<BoundEvent> start_known(const std::shared_ptr<Engine>& engine, nb::handle source,
+                                      nb::handle target, const CopyOptions& options,
+                                      Before& before) {
+  if (plain_numpy(source) != nullptr || plain_numpy(target) != nullptr) {
+    return before.empty() ? start_here(engine, source, target, options) : std::nullopt;
+  }
+  return start_tensors(engine, source, target, options, before);
+}
+
+std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine,
+                                           const nb::tuple& list, const CopyOptions& given,
+                                           Before& before) {
+  const Py_ssize_t count = PyTuple_GET_SIZE(list.ptr());
+  const auto first = count > 0 ? ends_of(PyTuple_GET_ITEM(list.ptr(), 0)) : std::nullopt;
+  if (!first) return {};
+  if (plain_numpy(first->first) != nullptr) {
+    if (!before.empty() || !engine->moves_known()) return {};
+    KnownCopies copies(count);
+    const bool all = add_each(list, [&](nb::handle source, nb::handle target) {
+      return copies.add(*engine, given, source, target);
+    });
+    if (!all) return {};
+    copies.carry(list);
+    return BoundEvent{Event(copies.plan()), engine};
+  }
+  if (engine->gpu_side() == nullptr) return {};
+  CopyOptions options = given;
+  GpuPairs read(engine, before, count);
+  note_stream(before, options);
+  RecipeKey key(options, static_cast<std::size_t>(count));
+  options.start.stream.reset();
+  const bool all = add_each(list, [&](nb::handle source, nb::handle target) {
+    return read.add(source, target, key);
+  });
+  if (!all) return {};
+  const auto keeper = keep(list);
+  if (auto event = read.start_blocks(options, keeper)) return event;
+  return start_on_gpu(engine, engine->find(key), read.first_ends(), options.start, before, keeper);
+}
+
+}  // namespace tranship::python

@@ -1,0 +1,74 @@
+#include "order.hpp"
+
+namespace tranship::python {
+
+bool Before::add_one(nb::handle object) {
+  if (nb::isinstance<BoundEvent>(object)) {
+    events_.push_back(nb::cast<const BoundEvent&>(object).event);
+    return true;
+  }
+  if (PyLong_Check(object.ptr())) return false;
+  const auto stream = stream_in(object);
+  if (stream) StreamOrder::add(order_.before, *stream);
+  return stream.has_value();
+}
+
+void Before::add(const Array& array) {
+  if (array.memory_kind == MemoryKind::device) note_device(array.device);
+  const auto stream = stream_of(engine_, array);
+  if (!stream) return;
+  StreamOrder::add(choice_.own ? order_.before : order_.around, *stream);
+}
+
+void Before::add(const std::vector<CopyPair>& pairs) {
+  for (const auto& [source, target] : pairs) {
+    add(target);  // its stream comes first
+    add(source);
+  }
+}
+
+Before::Before(const Engine& engine, nb::handle after, nb::handle stream)
+    : engine_(engine), choice_(stream_choice(stream)) {
+  order_.own = choice_.own;
+  if (after.is_none() || add_one(after)) return;
+  try {
+    for (nb::handle one : after) {
+      if (!add_one(one)) throw nb::type_error("neither an event nor a stream");
+    }
+  } catch (const std::exception&) {
+    raise(Error{ErrorCode::invalid_argument,
+                "after=" + shown(after) + " is not an event or a stream",
+                "give an event that copy() returned, a stream object of a GPU library, or "
+                "several of them"});
+  }
+}
+
+Result<OrderedStart> Before::begin(StartOptions& options) const {
+  options.interrupted = interrupted;
+  options.after = events_;
+  if (order_.empty()) return OrderedStart{};
+  auto start = engine_.begin_order(order_, device_);
+  if (!start) return start;
+  options.after.insert(options.after.end(), start->after.begin(), start->after.end());
+  if (start->stream) {
+    options.stream = start->stream->handle;
+    options.stream_device = start->stream->device;
+  }
+  options.in_order = start->in_order;
+  return start;
+}
+
+std::vector<Event> events_of(nb::handle after) {
+  if (after.is_none()) return {};
+  if (nb::isinstance<BoundEvent>(after)) return {nb::cast<const BoundEvent&>(after).event};
+  std::vector<Event> events;
+  try {
+    for (nb::handle one : after) events.push_back(nb::cast<const BoundEvent&>(one).event);
+  } catch (const std::exception&) {
+    raise(Error{ErrorCode::invalid_argument, "after=" + shown(after) + " is not an event",
+                "give an event that Engine.copy() returned, or several of them"});
+  }
+  return events;
+}
+
+}  // namespace tranship::python

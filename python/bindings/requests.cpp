@@ -1,0 +1,127 @@
+#include "requests.hpp"
+
+
+#include <algorithm>
+
+namespace tranship::python {
+
+Region region_of(nb::handle region) {
+  if (region.is_none()) return {};
+  try {
+    Region ranges;
+    for (nb::handle item : region.attr("items")()) {
+      const nb::object range = item[1];
+      if (nb::len(range) != 2) throw nb::value_error("two bounds");
+      ranges.push_back({nb::cast<std::string>(item[0]), nb::cast<std::int64_t>(range[0]),
+                        nb::cast<std::int64_t>(range[1])});
+    }
+    return ranges;
+  } catch (const std::exception&) {  // nanobind's or Python's exceptions
+    raise(Error{ErrorCode::invalid_argument,
+                "a region gives two whole numbers for each name, as in {\"x\": (0, 64)}"});
+  }
+}
+
+namespace {
+
+/// Restricts an array to ranges of dimensions that have the names of `names`.
+void apply_region(Array& array, const Region& region, const View& names) {
+  for (const NamedRange& range : region) {
+    const std::string& name = range.name;
+    const std::int64_t low = range.low;
+    const std::int64_t high = range.high;
+    const auto& space = names.mapping->space();
+    const auto found = std::find_if(space.begin(), space.end(),
+                                    [&](const Dimension& d) { return d.name == name; });
+    if (found == space.end()) {
+      std::string known;
+      for (const Dimension& d : space) known += (known.empty() ? "" : ", ") + d.name;
+      raise({ErrorCode::invalid_argument, "the region names dimension \"" + name +
+                                              "\", and the array has " +
+                                              (known.empty() ? "none" : known)});
+    }
+    const auto k = static_cast<std::size_t>(found - space.begin());
+    if (static_cast<int>(k) >= array.view.mapping->rank()) continue;  // copy() reports the ranks
+    if (low < 0 || high < low || high > array.view.extents[k]) {
+      raise({ErrorCode::out_of_range,
+             "the region [" + std::to_string(low) + ", " + std::to_string(high) + ") of \"" + name +
+                 "\" lies outside [0, " + std::to_string(array.view.extents[k]) + ")"});
+    }
+    array.view.lower[k] += low;
+    array.view.extents[k] = high - low;
+  }
+}
+
+/// Returns the type of one end; None stands for as many raw bytes as the other end has.
+Datatype type_of(nb::handle given, nb::handle other) {
+  if (!given.is_none()) return nb::cast<Datatype>(given);
+  return unwrap(Datatype::raw(other.is_none() ? 0 : nb::cast<const Datatype&>(other).bytes()));
+}
+
+}  // namespace
+
+void apply_region(CopyPair& ends, const Region& region, WholeEnds whole) {
+  if (region.empty()) return;
+  // A plain array's dimensions, and thus the region, match the other array's by position.
+  const View names = ends.source.named ? ends.source.view : ends.target.view;
+  if (whole.source) apply_region(ends.source, region, names);
+  if (whole.target) apply_region(ends.target, region, ends.target.named ? ends.target.view : names);
+}
+
+void own(CopyPair& ends, nb::handle source, nb::handle target) {
+  if (!ends.source.owner) ends.source.owner = keep(source);
+  if (!ends.target.owner) ends.target.owner = keep(target);
+}
+
+CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes) {
+  CopyOptions options;
+  options.priority = priority;
+  static PyObject* const automatic = PyUnicode_InternFromString("automatic");
+  if (planner.ptr() != automatic) {
+    options.planner = unwrap(planner_kind_from(nb::cast<std::string>(planner)));
+  }
+  options.buffer_bytes_max = buffer_bytes;
+  if (buffer_bytes < 0) {
+    raise({ErrorCode::invalid_argument,
+           "buffer_bytes=" + std::to_string(buffer_bytes) + " is negative",
+           "give a number of bytes, or 0 for no limit of this copy's own"});
+  }
+  return options;
+}
+
+void ReadRequest::read(nb::handle source, nb::handle target, const Region& region,
+                       const Reading& reading) {
+  const auto& [held, follows, objects] = reading;
+  CopyPair& ends = pairs_->emplace_back(
+      CopyPair{array_of(source, false, held, follows), array_of(target, true, held, follows)});
+  apply_region(ends, region);
+  if (held != Hold::nothing) own(ends, source, target);
+  if (objects != nullptr) objects->emplace_back(nb::borrow(source), nb::borrow(target));
+}
+
+void ReadRequest::read_pages(nb::handle source, nb::handle target, nb::handle source_pages,
+                             nb::handle target_pages, const Reading& reading) {
+  lists_.emplace({source_pages, target_pages}, "page_lists");
+  parts_ = PageLists{(*lists_)[0], (*lists_)[1]};
+  read(source, target, {}, reading);
+}
+
+void ReadRequest::read_pieces(nb::handle source, nb::handle target, nb::handle source_offsets,
+                              nb::handle target_offsets, nb::handle lengths,
+                              const Reading& reading) {
+  lists_.emplace({source_offsets, target_offsets, lengths}, "piece_lists");
+  parts_ = PieceLists{(*lists_)[0], (*lists_)[1], (*lists_)[2]};
+  read(source, target, {}, reading);
+}
+
+void ReadRequest::read_types(const TypedPairs& pairs, const Reading& reading) {
+  typed_ = true;
+  for (nb::handle one : pairs) {
+    const nb::object source_type(one[2]);
+    const nb::object target_type(one[3]);
+    read(nb::object(one[0]), nb::object(one[1]), {}, reading);
+    types_.push_back({type_of(source_type, target_type), type_of(target_type, source_type)});
+  }
+}
+
+}  // namespace tranship::python

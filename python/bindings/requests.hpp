@@ -1,0 +1,82 @@
+// What a call asks to copy, read from Python.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/lent_vector.hpp"
+#include "bindings.hpp"
+#include "integer_lists.hpp"
+
+namespace tranship::python {
+
+/// One entry of a region: a dimension's name and its half-open range.
+struct NamedRange {
+  std::string name;
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+};
+using Region = std::vector<NamedRange>;
+
+/// Returns the ranges of a region from Python; none for None.
+Region region_of(nb::handle region);
+
+/// The ends of a copy that a region is yet to be applied to.
+struct WholeEnds {
+  bool source = true;
+  bool target = true;
+};
+
+/// Restricts both arrays to the region, where they are whole.
+void apply_region(CopyPair& ends, const Region& region, WholeEnds whole = {});
+
+/// Gives each array without an owner one that keeps its memory alive after the call.
+void own(CopyPair& ends, nb::handle source, nb::handle target);
+
+/// @throws InvalidArgument for an unknown planner and a negative limit
+CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes);
+
+/// How arrays are read.
+struct Reading {
+  Hold held = Hold::object;
+  Follows follows = Follows::current;
+  std::vector<ObjectPair>* objects = nullptr;  ///< gets the arrays as objects, unless it is null
+};
+
+/// An iterable of tuples (source, target, type of the source or None, type of the target or None).
+using TypedPairs =
+    nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object, nb::object, nb::object>>;
+
+/// What a call asks to copy. Owns its arrays; lists of integers are the caller's.
+class ReadRequest {
+ public:
+  void read(nb::handle source, nb::handle target, const Region& region, const Reading& reading);
+  void read_all(const Pairs& pairs, const Reading& reading) {
+    add_pairs(pairs, reading.held, reading.follows, *pairs_, reading.objects);
+  }
+  void read_pages(nb::handle source, nb::handle target, nb::handle source_pages,
+                  nb::handle target_pages, const Reading& reading);
+  void read_pieces(nb::handle source, nb::handle target, nb::handle source_offsets,
+                   nb::handle target_offsets, nb::handle lengths, const Reading& reading);
+  /// None for a type stands for raw bytes.
+  void read_types(const TypedPairs& pairs, const Reading& reading);
+
+  const std::vector<CopyPair>& pairs() const { return *pairs_; }
+  /// Returns the request, which refers to this object.
+  CopyRequest with(const CopyOptions& options) const {
+    if (typed_) return {*pairs_, std::span<const TypePair>(types_), options};
+    return {*pairs_, parts_, options};
+  }
+
+ private:
+  LentVector<CopyPair> pairs_;
+  bool typed_ = false;
+  std::vector<TypePair> types_;
+  std::optional<IntegerLists> lists_;
+  decltype(CopyRequest::parts) parts_{};
+};
+
+}  // namespace tranship::python

@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <utility>
+
+#include "data/lowering.hpp"
+#include "engine/checks.hpp"
+#include "engine/recipe/lent_lists.hpp"
+#include "engine/recipe/recipes.hpp"
+#include "engine/recipe/starting_order.hpp"
+
+namespace tranship {
+namespace {
+
+/// Whether the nests differ from those of `group` in where they begin alone, all by as much.
+bool same_shapes(std::span<const IndexedNest> group, std::span<const LoopNest> nests) {
+  if (group.size() != nests.size()) return false;
+  const std::int64_t source = nests[0].source_offset - group[0].nest.source_offset;
+  const std::int64_t target = nests[0].target_offset - group[0].nest.target_offset;
+  for (std::size_t k = 0; k < nests.size(); ++k) {
+    const LoopNest& a = group[k].nest;
+    const LoopNest& b = nests[k];
+    const bool same = a.element_bytes == b.element_bytes && a.rank == b.rank &&
+                      b.source_offset - a.source_offset == source &&
+                      b.target_offset - a.target_offset == target &&
+                      std::equal(a.loops.begin(), a.loops.begin() + a.rank, b.loops.begin());
+    if (!same) return false;
+  }
+  return true;
+}
+
+bool same_view(const View& a, const View& b) {
+  return a.mapping == b.mapping && a.lower == b.lower && a.extents == b.extents;
+}
+
+/// The nests of a pair, which count from its own addresses. Pairs of the same shapes that follow
+/// each other are checked and lowered once.
+class LoweredPair {
+ public:
+  /// @error as check_pair() and check_overlap()
+  Status set(const CopyPair& pair) {
+    const auto& [source, target] = pair;
+    const bool known = like_ != nullptr && same_view(source.view, like_->source.view) &&
+                       same_view(target.view, like_->target.view) && target.writable &&
+                       source.named == like_->source.named && target.named == like_->target.named;
+    if (!known) {
+      if (Status s = lower_anew(pair); !s) return s;
+    } else if (Status s = check_liveness(source.liveness, target.liveness); !s) {
+      return s;
+    }
+    return check_overlap(source, target, target_view_);
+  }
+
+  std::span<const LoopNest> nests() const { return nests_; }
+
+ private:
+  Status lower_anew(const CopyPair& pair) {
+    like_ = nullptr;
+    auto view = check_pair(pair.source, pair.target);
+    if (!view) return view.error();
+    target_view_ = std::move(*view);
+    const View& source = pair.source.view;
+    auto fields = match_fields(*source.mapping, *target_view_.mapping);
+    if (!fields) return fields.error();
+    nests_.clear();
+    lower({source.mapping.get(), source.lower}, {target_view_.mapping.get(), target_view_.lower},
+          source.extents, *fields, nests_);
+    like_ = &pair;
+    return {};
+  }
+
+  const CopyPair* like_ = nullptr;  ///< the pair that was lowered; null: none
+  View target_view_;
+  std::vector<LoopNest> nests_;
+};
+
+/// Adds nests to `copy` that count from the addresses of one pair, with offsets that count from
+/// those of another pair. Neighbours of one shape share a list. `nests` is scratch.
+void append(const CopyPair& pair, std::span<const LoopNest> lowered, const CopyPair& base,
+            std::vector<LoopNest>& nests, IndexedCopy& copy) {
+  nests.assign(lowered.begin(), lowered.end());
+  if (nests.empty()) return;
+  for (LoopNest& nest : nests) {
+    nest.source_offset += pair.source.place.address - base.source.place.address;
+    nest.target_offset += pair.target.place.address - base.target.place.address;
+  }
+  const bool one_run = nests.size() == 1 && nests[0].rank == 0;
+  const auto group = copy.last_group();
+  if (group.empty() || !same_shapes(group, nests)) {
+    const std::int64_t step = one_run ? nests[0].element_bytes : 0;
+    copy.begin_group(nests, step, step, false);  // of arrays that know nothing of each other
+    copy.add_move(0, 0);
+    return;
+  }
+  const LoopNest& first = group[0].nest;
+  // Moves of more than a run have no step from one to the next, and stay entries of their own.
+  copy.add_move(nests[0].source_offset - first.source_offset,
+                nests[0].target_offset - first.target_offset, one_run ? 0 : 1);
+}
+
+/// Returns the step of all pairs, whose offsets count from the ends of the first; nothing if no
+/// single launch carries them.
+Result<std::optional<RecipeStep>> joined_step(RecipeMaker& maker, std::span<const CopyPair> pairs,
+                                        const CopyOptions& options, RecipeUse use) {
+  const std::optional<RecipeStep> none;
+  const auto& largest =
+      *std::max_element(pairs.begin(), pairs.end(), [](const CopyPair& a, const CopyPair& b) {
+        return a.source.view.bytes() < b.source.view.bytes();
+      });
+  auto query = maker.planner().query_of(largest.source, largest.target, options, use.in_streams);
+  if (!query) return query.error();
+  auto path = path_of_list(maker, *query);
+  if (!path) return path.error();
+  const bool alike = std::all_of(pairs.begin(), pairs.end(), [&](const CopyPair& pair) {
+    return same_place(pair.source, largest.source) && same_place(pair.target, largest.target);
+  });
+  if (!path->one_launch || !alike) return none;
+  auto lists = lent_lists();
+  std::vector<LoopNest> nests;
+  LoweredPair lowered;
+  for (const CopyPair& pair : pairs) {
+    if (Status s = lowered.set(pair); !s) return s.error();
+    append(pair, lowered.nests(), pairs[0], nests, *lists);
+  }
+  RecipeStep step = maker.list_step(*path, pairs[0], options, std::move(lists));
+  step.pair_count = pairs.size();
+  return std::optional(std::move(step));
+}
+
+}  // namespace
+
+Result<Recipe> pairs_recipe(RecipeMaker& maker, std::span<const CopyPair> pairs,
+                            const CopyOptions& options, RecipeUse use) {
+  if (pairs.size() > 1) {
+    auto joined = joined_step(maker, pairs, options, use);
+    if (!joined) return joined.error();
+    if (*joined) return Recipe{{std::move(**joined)}};
+  }
+  Recipe recipe;
+  recipe.steps.reserve(pairs.size());
+  for (std::size_t k = 0; k < pairs.size(); ++k) {
+    auto step = maker.box_step(pairs[k], options, use);
+    if (!step) return step.error();
+    step->first_pair = step->base = k;
+    recipe.steps.push_back(std::move(*step));
+  }
+  if (pairs.size() > 1) recipe.order = starting_order(pairs);
+  return recipe;
+}
+
+}  // namespace tranship

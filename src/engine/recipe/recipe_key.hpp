@@ -1,0 +1,80 @@
+// What identifies a recipe: numbers that say all that it depends on.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/lent_vector.hpp"
+#include "engine/recipe/copy_request.hpp"
+#include "engine/recipe/recipe_maker.hpp"
+
+namespace tranship {
+
+/// One end of a copy as a library describes it: an array of one type with strides. The lists are
+/// the library's.
+struct PlainArray {
+  std::byte* address = nullptr;  ///< of the element at index 0
+  MemoryKind memory_kind = MemoryKind::host;
+  int device = -1;                       ///< of device memory: the GPU's number
+  std::int64_t type = 0;                 ///< type_number_of() its elements
+  int rank = 0;                          ///< at most dimensions_max
+  const std::int64_t* shape = nullptr;   ///< no extent is 0
+  const std::int64_t* strides = nullptr;  ///< in units of `stride_unit` bytes; null: dense
+  std::int64_t stride_unit = 1;
+  std::int64_t item_bytes = 1;
+
+  /// Returns whether another array of the same library and memory has the same type, shape and
+  /// strides.
+  bool same_form(const PlainArray& other) const {
+    return type == other.type && rank == other.rank &&
+           std::equal(shape, shape + rank, other.shape) &&
+           std::equal(strides, strides + rank, other.strides);
+  }
+};
+
+/// The same numbers mean the same copy, up to the addresses: shapes, strides, types, memories, how
+/// addresses are aligned (for GPUs), options, and, of several pairs, how far their arrays lie from
+/// those of the first. Kept by one thread for one call.
+class RecipeKey {
+ public:
+  /// Begins the key of `pairs` pairs.
+  RecipeKey(const CopyOptions& options, std::size_t pairs);
+
+  /// Adds the ends of the only pair. Returns false if copies of such arrays are not remembered.
+  bool add(const Array& source, const Array& target);
+  /// Adds the ends of one of several pairs, or of lists of places: with how far they lie from each
+  /// other, since it is checked but once that they do not overlap.
+  bool add_placed(const Array& source, const Array& target);
+
+  /// Adds one end of a pair: its source, then its target, then end_pair().
+  void add_end(const PlainArray& array);
+  /// Does what add() does for two plain arrays. on_gpu: Whether one of them lies on a GPU.
+  bool end_pair(const std::byte* source, const std::byte* target, bool on_gpu);
+  /// Does what add_placed() does for two plain arrays on GPUs.
+  bool end_placed_pair(const std::byte* source, const std::byte* target);
+
+  /// Returns the key of a request; empty if its recipe is not remembered. All its arrays' memories
+  /// are known (is_resolved()).
+  static std::optional<RecipeKey> of(const CopyRequest& request);
+
+  std::span<const std::int64_t> numbers() const { return *numbers_; }
+
+  /// Longest key, in numbers, that is remembered: some thousands of pairs.
+  static constexpr std::size_t numbers_most = std::size_t{32} << 10;
+
+ private:
+  bool add_end(const Array& array);
+  bool add_distance(std::optional<std::int64_t> distance);
+  bool add_lists(std::initializer_list<std::span<const std::int64_t>> lists);
+
+  LentVector<std::int64_t> numbers_;
+  const std::byte* first_source_ = nullptr;  ///< the addresses of the first pair
+  const std::byte* first_target_ = nullptr;
+};
+
+}  // namespace tranship
