@@ -185,7 +185,7 @@ const NumpyArray& fields_of(nb::handle array) {
 
 /// Makes an array from NumPy's, if its element type is remembered.
 bool from_numpy(const NumpyArray& numpy, nb::handle object, Array& array, Hold held) {
-  const NumpyType* type = type_of(numpy);
+  const NumpyType* type = type_of(numpy.type);
   if (type == nullptr || numpy.rank > dimensions_max) return false;
   array.view = View::whole(
       cached_mapping({type->name, type->bytes, numpy.rank, numpy.shape, numpy.strides}));
@@ -544,9 +544,9 @@ bool addresses_decide(nb::handle source, nb::handle target) {
   return to == Backing::own || (from == Backing::shared && to == Backing::shared);
 }
 
-const NumpyType* type_of(const NumpyArray& array) {
-  const NumpyType& type = remembered(array.type);
-  return type.dtype == array.type ? &type : nullptr;
+const NumpyType* type_of(nb::handle dtype) {
+  const NumpyType& type = remembered(dtype.ptr());
+  return type.dtype == dtype.ptr() ? &type : nullptr;
 }
 
 const NumpyArray* plain_numpy(nb::handle object) {
@@ -577,6 +577,13 @@ nb::object core_of(nb::handle object) {
 }
 
 }  // namespace
+
+const Array* own_array(nb::handle object) {
+  if (nb::isinstance<Array>(object)) return nb::inst_ptr<Array>(object);
+  if (!is_core_array(object)) return nullptr;
+  const nb::object core = core_of(object);  // the object refers to it
+  return nb::isinstance<Array>(core) ? nb::inst_ptr<Array>(core) : nullptr;
+}
 
 Array array_of(nb::handle object, bool writable, Hold held, Follows follows) {
   Array array;

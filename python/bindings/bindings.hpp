@@ -101,6 +101,10 @@ bool from_exchange_table(nb::handle object, bool writable, Hold held, Follows fo
 Array array_of(nb::handle object, bool writable, Hold held = Hold::object,
                Follows follows = Follows::current);
 
+/// Returns the core's array in one of this package's; null for any other object. It lives as long
+/// as the object refers to it.
+const Array* own_array(nb::handle object);
+
 /// An iterable of tuples (source, target).
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
@@ -134,6 +138,9 @@ std::optional<CallerStream> stream_of(const Engine& engine, const Array& array);
 
 /// Returns the stream in a number or in an object of a GPU library; nothing for any other object.
 std::optional<CallerStream> stream_in(nb::handle object);
+
+/// Returns the stream that an array's library says it works in now; nothing if it does not.
+std::optional<std::uintptr_t> library_stream(nb::handle array, int device);
 
 /// What a caller says by `stream=`.
 struct StreamChoice {

@@ -217,14 +217,13 @@ std::optional<CallerStream> stream_in_object(nb::handle object) {
   return CallerStream{*handle, device ? static_cast<int>(*device) : -1};
 }
 
-/// Returns the stream that an array's library says it works in now; nothing if it does not.
+}  // namespace
+
 std::optional<std::uintptr_t> library_stream(nb::handle array, int device) {
   const nb::object stream = nb::module_::import_("tranship.arrays.conversion")
                                 .attr("library_stream")(nb::borrow(array), device);
   return stream.is_none() ? std::nullopt : integer(stream);
 }
-
-}  // namespace
 
 std::optional<CallerStream> stream_in(nb::handle object) {
   const auto number = integer(object);

@@ -52,7 +52,7 @@ std::optional<BoundEvent> start_here(const std::shared_ptr<Engine>& engine, nb::
   return BoundEvent{Event(step.plan), engine};
 }
 
-/// Pairs of tensors of one GPU, as they are read.
+/// Pairs of arrays of one GPU, as they are read.
 class GpuPairs {
  public:
   GpuPairs(const std::shared_ptr<Engine>& engine, Before& before, Py_ssize_t count)
@@ -60,11 +60,11 @@ class GpuPairs {
     for (LentVector<std::int64_t>* list : {&sources_, &targets_, &lengths_}) (*list)->clear();
   }
 
-  /// Reads a pair, and adds it to the key. Returns false if it is not one of tensors of one GPU,
+  /// Reads a pair, and adds it to the key. Returns false if it is not one of arrays of one GPU,
   /// the same for all pairs.
   bool add(nb::handle source, nb::handle target, RecipeKey& key) {
-    PlainArray from;
-    PlainArray to;
+    ReadArray from;
+    ReadArray to;
     if (!read(source, false, from)) return false;
     const Shape shape = shape_of(from);
     const std::byte* const address = from.address;
@@ -125,21 +125,21 @@ class GpuPairs {
     return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(address));
   }
 
-  bool read(nb::handle object, bool writable, PlainArray& array) {
-    const ExchangeTable* table = nullptr;
-    if (!read_gpu_tensor(object, writable, array, table)) return false;
+  bool read(nb::handle object, bool writable, ReadArray& array) {
+    StreamAsked asked;
+    if (!read_gpu_array(object, writable, array, asked)) return false;
     if (device_ >= 0 && array.device != device_) return false;
     device_ = array.device;
     before_.note_device(device_);
-    return before_.follows() != Follows::current || table == asked_ || ask(*table);
+    return asked == asked_ || before_.follows() != Follows::current || ask(asked, object);
   }
 
-  /// Orders the copy with the stream in which the tensor's library works now.
-  bool ask(const ExchangeTable& table) {
-    CallerStream stream{0, device_};
-    if (!current_stream(table, device_, stream.handle)) return false;
-    before_.add_current(stream);
-    asked_ = &table;
+  /// Orders the copy with the stream in which the array's library works now.
+  bool ask(const StreamAsked& asked, nb::handle array) {
+    const auto stream = current_stream(asked, array, device_);
+    if (!stream) return false;
+    before_.add_current({*stream, device_});
+    asked_ = asked;
     return true;
   }
 
@@ -148,7 +148,7 @@ class GpuPairs {
   bool blocks_;  ///< There are many pairs, and all copy blocks, which the lists have.
   bool several_;
   int device_ = -1;
-  const ExchangeTable* asked_ = nullptr;  ///< of the library that was asked last
+  StreamAsked asked_;  ///< of the library that was asked last; arrays of this package have none
   const std::byte* sources_first_ = nullptr;
   std::byte* target_first_ = nullptr;
   LentVector<std::int64_t> sources_;
@@ -156,7 +156,7 @@ class GpuPairs {
   LentVector<std::int64_t> lengths_;
 };
 
-/// Starts a recipe that is remembered for tensors of one GPU.
+/// Starts a recipe that is remembered for arrays of one GPU.
 std::optional<BoundEvent> start_on_gpu(const std::shared_ptr<Engine>& engine, const Known& known,
                                        const CopyPair& ends, StartOptions& options,
                                        const Before& before, const std::shared_ptr<void>& keeper) {
@@ -165,20 +165,14 @@ std::optional<BoundEvent> start_on_gpu(const std::shared_ptr<Engine>& engine, co
                         [&] { return engine->start(*known, ends, options, keeper); });
 }
 
-/// Sets what of the order a key depends on: whether the copy runs in a stream, as tensors' copies
-/// do.
-void note_stream(const Before& before, CopyOptions& options) {
-  if (before.follows() != Follows::nothing) options.start.stream = 0;
-}
-
-std::optional<BoundEvent> start_tensors(const std::shared_ptr<Engine>& engine, nb::handle source,
-                                        nb::handle target, CopyOptions options, Before& before) {
+std::optional<BoundEvent> start_gpu_arrays(const std::shared_ptr<Engine>& engine,
+                                           nb::handle source, nb::handle target,
+                                           CopyOptions options, Before& before) {
   if (engine->gpu_side() == nullptr) return {};
   GpuPairs pair(engine, before, 1);
-  note_stream(before, options);
   RecipeKey key(options, 1);
-  options.start.stream.reset();
   if (!pair.add(source, target, key)) return {};
+  key.set_in_streams(!before.no_streams());
   const Known known = engine->find(key);
   const CopyPair ends = pair.first_ends();
   if (!known || !known->apart(ends.source.place.address, ends.target.place.address)) return {};
@@ -192,19 +186,20 @@ class KnownCopies {
   explicit KnownCopies(Py_ssize_t count) { copies_.reserve(static_cast<std::size_t>(count)); }
 
   bool add(Engine& engine, const CopyOptions& options, nb::handle source, nb::handle target) {
-    PlainArray from;
-    PlainArray to;
-    if (!read_numpy(source, false, from) || !read_numpy(target, true, to)) return false;
-    if (recipes_.empty() || !(from_.same_form(from) && to_.same_form(to))) {
-      Known known = find_here(engine, options, from, to);
-      if (!known) return copy_new(engine, options, source, target);
-      recipes_.push_back(std::move(known));
+    const NumpyArray* from = plain_numpy(source);
+    const NumpyArray* to = plain_numpy(target);
+    if (from == nullptr || to == nullptr || !to->writable()) return false;
+    const bool same = from_ != nullptr && from->same_form(*from_) && to->same_form(*to_);
+    if (!same && !find(engine, options, source, target)) {
+      return copy_new(engine, options, source, target);
     }
     from_ = from;
     to_ = to;
     const KnownRecipe& known = *recipes_.back();
-    if (!lie_apart(known, source, from, target, to)) return false;
-    copies_.push_back({&known.recipe.steps[0], from.address, to.address});
+    const auto* from_address = reinterpret_cast<const std::byte*>(from->data);
+    auto* to_address = reinterpret_cast<std::byte*>(to->data);
+    if (!known.apart(from_address, to_address) || !addresses_decide(source, target)) return false;
+    copies_.push_back({&known.recipe.steps[0], from_address, to_address});
     if (!plan_) plan_ = known.recipe.plan();
     bytes_ += known.recipe.steps[0].plan->bytes;
     return true;
@@ -228,6 +223,18 @@ class KnownCopies {
   const std::shared_ptr<const Plan>& plan() const { return plan_; }
 
  private:
+  /// Finds the recipe of a pair.
+  bool find(Engine& engine, const CopyOptions& options, nb::handle source, nb::handle target) {
+    PlainArray from;
+    PlainArray to;
+    from_ = to_ = nullptr;
+    if (!read_numpy(source, false, from) || !read_numpy(target, true, to)) return false;
+    Known known = find_here(engine, options, from, to);
+    if (!known) return false;
+    recipes_.push_back(std::move(known));
+    return true;
+  }
+
   /// Copies a pair at once whose recipe is not known, so that it is known later.
   bool copy_new(Engine& engine, const CopyOptions& options, nb::handle source, nb::handle target) {
     const CopyPair ends{array_of(source, false), array_of(target, true)};
@@ -247,8 +254,8 @@ class KnownCopies {
 
   std::vector<Known> recipes_;
   std::vector<Found> copies_;
-  PlainArray from_;  ///< of the pair before
-  PlainArray to_;
+  const NumpyArray* from_ = nullptr;  ///< of the pair before, if its recipe is the last one
+  const NumpyArray* to_ = nullptr;
   std::shared_ptr<const Plan> plan_;  ///< of the first pair
   std::int64_t bytes_ = 0;
   std::int64_t new_bytes_ = 0;
@@ -277,7 +284,7 @@ std::optional<BoundEvent> start_known(const std::shared_ptr<Engine>& engine, nb:
   if (plain_numpy(source) != nullptr || plain_numpy(target) != nullptr) {
     return before.empty() ? start_here(engine, source, target, options) : std::nullopt;
   }
-  return start_tensors(engine, source, target, options, before);
+  return start_gpu_arrays(engine, source, target, options, before);
 }
 
 std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine,
@@ -299,15 +306,14 @@ std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine
   if (engine->gpu_side() == nullptr) return {};
   CopyOptions options = given;
   GpuPairs read(engine, before, count);
-  note_stream(before, options);
   RecipeKey key(options, static_cast<std::size_t>(count));
-  options.start.stream.reset();
   const bool all = add_each(list, [&](nb::handle source, nb::handle target) {
     return read.add(source, target, key);
   });
   if (!all) return {};
   const auto keeper = keep(list);
   if (auto event = read.start_blocks(options, keeper)) return event;
+  key.set_in_streams(!before.no_streams());
   return start_on_gpu(engine, engine->find(key), read.first_ends(), options.start, before, keeper);
 }
 

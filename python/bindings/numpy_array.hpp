@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
+
 #include "engine/array.hpp"
 
 namespace tranship::python {
@@ -23,6 +25,12 @@ struct NumpyArray {
 
   bool writable() const { return (flags & 0x0400) != 0; }
   bool owns_data() const { return (flags & 0x0004) != 0; }
+  /// Returns whether the other array has the same type, shape and strides.
+  bool same_form(const NumpyArray& other) const {
+    return type == other.type && rank == other.rank &&
+           std::equal(shape, shape + rank, other.shape) &&
+           std::equal(strides, strides + rank, other.strides);
+  }
 };
 
 /// Returns the fields of an array of exactly NumPy's type; null for any other object, and if this
@@ -37,8 +45,8 @@ struct NumpyType {
   std::int64_t number = 0;  ///< type_number_of()
 };
 
-/// Returns the element type of an array, if the thread remembers it from before; else null.
-const NumpyType* type_of(const NumpyArray& array);
+/// Returns the element type of a dtype, if the thread remembers it from before; else null.
+const NumpyType* type_of(nb::handle dtype);
 
 /// Returns what the object at the end of an array's bases says of its memory.
 Backing backing_of(nb::handle object);

@@ -1,6 +1,8 @@
 #include "plain_arrays.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "data/type_numbers.hpp"
 #include "numpy_array.hpp"
@@ -37,7 +39,7 @@ bool read_numpy(nb::handle object, bool writable, PlainArray& array) {
   if (numpy == nullptr || numpy->rank > dimensions_max || (writable && !numpy->writable())) {
     return false;
   }
-  const NumpyType* type = type_of(*numpy);
+  const NumpyType* type = type_of(numpy->type);
   if (type == nullptr) return false;
   array.address = reinterpret_cast<std::byte*>(numpy->data);
   array.type = type->number;
@@ -48,10 +50,10 @@ bool read_numpy(nb::handle object, bool writable, PlainArray& array) {
   return array.type != 0 && has_elements(array);
 }
 
-bool read_gpu_tensor(nb::handle object, bool writable, PlainArray& array,
-                     const ExchangeTable*& table) {
-  const TypeTable found = table_of(Py_TYPE(object.ptr()));
-  const bool readable = found.table != nullptr && found.table->to_tensor != nullptr;
+namespace {
+
+bool read_tensor(const TypeTable& found, nb::handle object, bool writable, PlainArray& array) {
+  const bool readable = found.table->to_tensor != nullptr;
   if (!readable || (writable && !found.is_pytorch)) return false;
   nb::dlpack::dltensor tensor{};
   if (found.table->to_tensor(object.ptr(), &tensor) != 0) {
@@ -65,9 +67,7 @@ bool read_gpu_tensor(nb::handle object, bool writable, PlainArray& array,
     PyErr_Clear();
     return false;
   }
-  table = found.table;
   array.address = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-  array.memory_kind = MemoryKind::device;
   array.device = tensor.device.device_id;
   array.type = type_number_of(tensor.dtype);
   array.item_bytes = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes / 8;
@@ -75,7 +75,130 @@ bool read_gpu_tensor(nb::handle object, bool writable, PlainArray& array,
   array.shape = tensor.shape;
   array.strides = tensor.strides;
   array.stride_unit = array.item_bytes;
-  return array.type != 0 && has_elements(array);
+  return true;
+}
+
+/// Reads the arrays of this package, which the core describes.
+bool read_own(const Array& own, bool writable, ReadArray& array) {
+  const Mapping& mapping = *own.view.mapping;
+  const bool plain = own.memory_kind == MemoryKind::device && own.device >= 0 && !own.named &&
+                     own.liveness == nullptr && mapping.type_number() != 0;
+  if (!plain || (writable && !own.writable)) return false;
+  const Placement& field = mapping.fields()[0];
+  array.address = own.place.address + field.offset;
+  array.device = own.device;
+  array.type = mapping.type_number();
+  array.item_bytes = field.field.bytes;
+  array.rank = mapping.rank();
+  for (std::size_t k = 0; k < static_cast<std::size_t>(array.rank); ++k) {
+    array.own_shape[k] = own.view.extents[k];
+    array.own_strides[k] = field.dimension[k].level[0].stride;
+    array.address += own.view.lower[k] * array.own_strides[k];
+  }
+  array.shape = array.own_shape.data();
+  array.strides = array.own_strides.data();
+  return true;
+}
+
+/// Names of attributes of CuPy's arrays.
+struct CupyNames {
+  PyObject* data = PyUnicode_InternFromString("data");
+  PyObject* ptr = PyUnicode_InternFromString("ptr");
+  PyObject* device_id = PyUnicode_InternFromString("device_id");
+  PyObject* shape = PyUnicode_InternFromString("shape");
+  PyObject* strides = PyUnicode_InternFromString("strides");
+  PyObject* dtype = PyUnicode_InternFromString("dtype");
+};
+
+nb::object attribute(nb::handle object, PyObject* name) {
+  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
+  if (!found.is_valid()) PyErr_Clear();
+  return found;
+}
+
+/// Stores the whole numbers of a tuple. Returns their count; -1 if they are something else.
+int read_tuple(const nb::object& tuple, Point& numbers) {
+  if (!tuple.is_valid() || PyTuple_CheckExact(tuple.ptr()) == 0) return -1;
+  const Py_ssize_t count = PyTuple_GET_SIZE(tuple.ptr());
+  if (count > dimensions_max) return -1;
+  for (Py_ssize_t k = 0; k < count; ++k) {
+    const long long number = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple.ptr(), k));
+    if (number == -1 && PyErr_Occurred() != nullptr) {
+      PyErr_Clear();
+      return -1;
+    }
+    numbers[static_cast<std::size_t>(k)] = number;
+  }
+  return static_cast<int>(count);
+}
+
+bool is_cupy(PyTypeObject* type) {
+  thread_local PyTypeObject* last = nullptr;  // kept for ever: a thread may outlive the interpreter
+  if (type == last) return true;
+  const nb::object module = attribute(nb::handle(reinterpret_cast<PyObject*>(type)),
+                                      nb::str("__module__").ptr());
+  const bool found = module.is_valid() && PyUnicode_Check(module.ptr()) != 0 &&
+                     PyUnicode_CompareWithASCIIString(module.ptr(), "cupy") == 0 &&
+                     std::string_view(type->tp_name).ends_with("ndarray");
+  if (!found) return false;
+  Py_INCREF(type);
+  Py_XDECREF(std::exchange(last, type));
+  return true;
+}
+
+/// Reads CuPy's arrays by their attributes: it has no exchange table. None of them is read-only.
+bool read_cupy(nb::handle object, ReadArray& array) {
+  static const CupyNames& names = *new CupyNames;
+  const nb::object data = attribute(object, names.data);
+  const nb::object address = data.is_valid() ? attribute(data, names.ptr) : nb::object();
+  const nb::object device = data.is_valid() ? attribute(data, names.device_id) : nb::object();
+  const nb::object dtype = attribute(object, names.dtype);
+  if (!address.is_valid() || !device.is_valid() || !dtype.is_valid()) return false;
+  const int rank = read_tuple(attribute(object, names.shape), array.own_shape);
+  if (rank < 0 || read_tuple(attribute(object, names.strides), array.own_strides) != rank) {
+    return false;
+  }
+  const NumpyType* type = type_of(dtype);
+  std::uintptr_t pointer = 0;
+  if (type == nullptr || !nb::try_cast(address, pointer) || pointer == 0 ||
+      !nb::try_cast(device, array.device)) {
+    return false;
+  }
+  array.address = reinterpret_cast<std::byte*>(pointer);
+  array.type = type->number;
+  array.item_bytes = type->bytes;
+  array.rank = rank;
+  array.shape = array.own_shape.data();
+  array.strides = array.own_strides.data();
+  return true;
+}
+
+}  // namespace
+
+bool read_gpu_array(nb::handle object, bool writable, ReadArray& array, StreamAsked& asked) {
+  array.memory_kind = MemoryKind::device;
+  asked = {};
+  const TypeTable found = table_of(Py_TYPE(object.ptr()));
+  bool read = false;
+  if (found.table != nullptr) {
+    asked.table = found.table;
+    read = read_tensor(found, object, writable, array);
+  } else if (const Array* own = own_array(object)) {
+    read = read_own(*own, writable, array);
+  } else if (is_cupy(Py_TYPE(object.ptr()))) {
+    asked.type = Py_TYPE(object.ptr());
+    read = read_cupy(object, array);
+  }
+  return read && array.type != 0 && has_elements(array);
+}
+
+std::optional<std::uintptr_t> current_stream(const StreamAsked& asked, nb::handle array,
+                                             int device) {
+  std::uintptr_t stream = 0;
+  if (asked.table != nullptr) {
+    return current_stream(*asked.table, device, stream) ? std::optional(stream) : std::nullopt;
+  }
+  return library_stream(array, device);
 }
 
 std::int64_t block_bytes(const PlainArray& array) {

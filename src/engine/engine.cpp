@@ -215,7 +215,7 @@ Status Engine::close() {
   if (!driver_) return {};  // start() failed before there was a driver
   const Error why{ErrorCode::closed, "the engine was closed before the transfer ended"};
   driver_->stop(why);
-  if (gpu_side_) gpu_side_->stop_pinning();
+  if (gpu_side_) gpu_side_->pinning().stop();
   // Peers are told that this process leaves once it does not touch their memory any more.
   const auto end = std::chrono::steady_clock::now() + copies_end_max;
   const auto left = [&] { return end - std::chrono::steady_clock::now(); };
@@ -268,12 +268,12 @@ void Engine::reach_shared(Array& array) const {
   const std::byte* first = array.place.address + mapping.begin_bytes();
   const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
   if (array.memory_kind == MemoryKind::shared && array.shared) {
-    if (gpu_side_->pin_for_copy(*array.shared, first, bytes)) {
+    if (gpu_side_->pinning().pin_for_copy(*array.shared, first, bytes)) {
       array.memory_kind = MemoryKind::pinned;
     }
   } else if (array.memory_kind == MemoryKind::host) {
     const auto memory = shared_memories_.holding(first, bytes);
-    if (memory && gpu_side_->pin(*memory)) array.memory_kind = MemoryKind::pinned;
+    if (memory && gpu_side_->pinning().pin(*memory)) array.memory_kind = MemoryKind::pinned;
   }
 }
 
@@ -284,7 +284,7 @@ Result<std::shared_ptr<SharedMemory>> Engine::allocate_shared(std::int64_t bytes
 
 void Engine::pin_in_background(const std::shared_ptr<SharedMemory>& memory, std::int64_t bytes,
                                bool ahead) const {
-  if (gpu_side_ && usable()) gpu_side_->pin_in_background(memory, bytes, ahead);
+  if (gpu_side_ && usable()) gpu_side_->pinning().pin_in_background(memory, bytes, ahead);
 }
 
 Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
@@ -300,7 +300,7 @@ Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
   const Mapping& mapping = *array.view.mapping;
   const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
   if (bytes <= 0) return std::shared_ptr<void>();
-  return gpu_side_->pin(array.place.address + mapping.begin_bytes(), bytes);
+  return gpu_side_->pinning().pin(array.place.address + mapping.begin_bytes(), bytes);
 }
 
 Result<std::shared_ptr<void>> Engine::allocate(MemoryKind kind, int device, std::int64_t bytes) {
@@ -311,11 +311,11 @@ Result<std::shared_ptr<void>> Engine::allocate(MemoryKind kind, int device, std:
   }
   if (kind == MemoryKind::pinned && bytes >= shared_pinned_least) {
     auto memory = shared_memories_.allocate(bytes);
-    if (memory && gpu_side_->pin(**memory)) {
+    if (memory && gpu_side_->pinning().pin(**memory)) {
       return std::shared_ptr<void>(*memory, (*memory)->data());
     }
   }
-  return gpu_side_->allocate(kind, device, std::max<std::int64_t>(bytes, 1));
+  return gpu_side_->memory().allocate(kind, device, std::max<std::int64_t>(bytes, 1));
 }
 
 Result<std::shared_ptr<const Plan>> Engine::plan(const Array& source, const Array& target,

@@ -25,7 +25,7 @@
 #include "engine/recipe/copy_planner.hpp"
 #include "engine/recipe/recipe_cache.hpp"
 #include "engine/stream_order.hpp"
-#include "engine/trace_file.hpp"
+#include "os/trace_file.hpp"
 #include "fabric/links/slot_server.hpp"
 #include "machine/profile.hpp"
 #include "os/mapped_files.hpp"

@@ -1,12 +1,8 @@
 #include "engine/gpu_side.hpp"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "base/at.hpp"
@@ -32,65 +28,6 @@ int streams_for(ChannelKind kind) {
   if (traits_of(kind).crosses_bus) return link_streams;
   return kind == ChannelKind::gpu_peer ? peer_streams : memory_streams;
 }
-
-/// What copies on the caller's thread seldom exceed.
-constexpr std::int64_t bounce_bytes = std::int64_t{1} << 20;
-
-/// Files are read and written in pinned buffers as they are, and direct I/O into small pages is
-/// slow on virtual disks: large pages, which are pinned, instead of what CUDA would allocate.
-constexpr std::size_t pinned_align_bytes = std::size_t{2} << 20;
-
-std::byte* allocate_pinned_pages(Gpus& gpus, std::int64_t bytes) {
-  const std::size_t size = (static_cast<std::size_t>(bytes) + pinned_align_bytes - 1) /
-                           pinned_align_bytes * pinned_align_bytes;
-  auto* buffer = static_cast<std::byte*>(std::aligned_alloc(pinned_align_bytes, size));
-  if (buffer == nullptr) return nullptr;
-  (void)madvise(buffer, size, MADV_HUGEPAGE);
-  if (gpus.pin(buffer, static_cast<std::int64_t>(size))) return buffer;
-  std::free(buffer);
-  return nullptr;
-}
-
-void release_pinned_pages(Gpus& gpus, void* buffer) {
-  gpus.unpin(static_cast<std::byte*>(buffer));
-  std::free(buffer);
-}
-
-/// Shared memory is pinned in the background in parts of so many bytes, each of which takes
-/// the driver some 7 ms (9 GB/s on an H200's host).
-constexpr std::int64_t background_part_bytes = std::int64_t{64} << 20;
-
-/// Whole pages, until nobody refers to the answer.
-Result<std::shared_ptr<void>> pin_pages(const std::shared_ptr<Gpus>& gpus, std::byte* pages,
-                                        std::int64_t bytes) {
-  if (Status status = gpus->pin(pages, bytes); !status) return status.error();
-  return std::shared_ptr<void>(
-      pages, [gpus](void* pinned) { gpus->unpin(static_cast<std::byte*>(pinned)); });
-}
-
-/// Pinned buffers as CUDA allocates them, for systems that refuse to pin pages of our own. Threads:
-/// all.
-class PlainBuffers {
- public:
-  std::byte* allocate(Gpus& gpus, std::int64_t bytes) {
-    auto made = gpus.allocate_pinned(bytes);
-    if (!made) return nullptr;
-    std::lock_guard lock(mutex_);
-    buffers_.insert(*made);
-    return *made;
-  }
-  /// False if the buffer is none of these.
-  bool release(Gpus& gpus, std::byte* buffer) {
-    std::lock_guard lock(mutex_);
-    if (buffers_.erase(buffer) == 0) return false;
-    gpus.release_pinned(buffer);
-    return true;
-  }
-
- private:
-  std::mutex mutex_;
-  std::set<std::byte*> buffers_;
-};
 
 }  // namespace
 
@@ -277,24 +214,11 @@ void GpuSide::release_ended() const {
 }
 
 BufferSource GpuSide::buffers(const Memory& memory) const {
-  const auto gpus = gpus_;
-  if (memory.kind == MemoryKind::pinned) {
-    auto plain = std::make_shared<PlainBuffers>();
-    return {[gpus, plain](std::int64_t bytes) -> std::byte* {
-              std::byte* pages = allocate_pinned_pages(*gpus, bytes);
-              return pages != nullptr ? pages : plain->allocate(*gpus, bytes);
-            },
-            [gpus, plain](std::byte* buffer, std::int64_t) {
-              if (!plain->release(*gpus, buffer)) release_pinned_pages(*gpus, buffer);
-            }};
-  }
   const int device = device_of(memory);
-  if (device < 0 || device >= static_cast<int>(gpus->list().size())) return {};
-  return {[gpus, device](std::int64_t bytes) -> std::byte* {
-            auto made = gpus->allocate(device, bytes);
-            return made ? *made : nullptr;
-          },
-          [gpus, device](std::byte* buffer, std::int64_t) { gpus->release(device, buffer); }};
+  const bool here = device >= 0 && device < static_cast<int>(gpus_->list().size());
+  if (memory.kind != MemoryKind::pinned && !here) return {};
+  auto source = here ? memory_->source_on(device) : memory_->pinned_source();
+  return {std::move(source.allocate), std::move(source.release)};
 }
 
 Status GpuSide::resolve(Array& array) const {
@@ -317,7 +241,7 @@ Status GpuSide::resolve(Array& array) const {
     const PointerInfo info = gpus_->where(first);
     // An array that is pinned in part goes as pageable memory: a GPU that met the rest would fail.
     const std::byte* last = array.place.address + array.view.mapping->end_bytes() - 1;
-    if (info.kind == MemoryKind::pinned && pinned_throughout(first, last)) {
+    if (info.kind == MemoryKind::pinned && pinning_->reaches(first, last)) {
       array.memory_kind = MemoryKind::pinned;
     }
     if (info.kind == MemoryKind::device || info.kind == MemoryKind::managed) {
@@ -326,88 +250,6 @@ Status GpuSide::resolve(Array& array) const {
     }
   }
   return {};
-}
-
-GpuSide::BounceBuffers::~BounceBuffers() {
-  for (std::byte* buffer : free) gpus->release_pinned(buffer);
-}
-
-Result<std::shared_ptr<std::byte>> GpuSide::bounce_buffer(std::int64_t bytes) const {
-  const auto give_back = [buffers = bounces_, bytes](std::byte* buffer) {
-    if (bytes > bounce_bytes) return buffers->gpus->release_pinned(buffer);
-    std::lock_guard lock(buffers->mutex);
-    buffers->free.push_back(buffer);
-  };
-  if (bytes <= bounce_bytes) {
-    std::lock_guard lock(bounces_->mutex);
-    if (!bounces_->free.empty()) {
-      std::byte* buffer = bounces_->free.back();
-      bounces_->free.pop_back();
-      return std::shared_ptr<std::byte>(buffer, give_back);
-    }
-  }
-  auto made = gpus_->allocate_pinned(std::max(bytes, bounce_bytes));
-  if (!made) return made.error();
-  return std::shared_ptr<std::byte>(*made, give_back);
-}
-
-bool GpuSide::pinned_throughout(const std::byte* first, const std::byte* last) const {
-  for (std::int64_t bytes = gpus_->pinned_bytes_from(first); bytes > 0;
-       bytes = gpus_->pinned_bytes_from(first)) {
-    if (bytes > last - first) return true;
-    first += bytes;
-  }
-  // Another library may have pinned it.
-  return reaches(first) && reaches(last);
-}
-
-std::shared_ptr<PinnedParts> GpuSide::parts_of(SharedMemory& memory) const {
-  return std::static_pointer_cast<PinnedParts>(memory.registration([&] {
-    const PinnedParts::Options whole{memory.data(), memory.bytes(), memory.bytes()};
-    auto parts = std::make_shared<PinnedParts>(gpus_, whole);
-    return parts->pin_all() ? parts : nullptr;
-  }));
-}
-
-bool GpuSide::pin(SharedMemory& memory) const {
-  const auto parts = parts_of(memory);
-  return parts != nullptr && parts->are_pinned();
-}
-
-bool GpuSide::pin_for_copy(SharedMemory& memory, const std::byte* first, std::int64_t bytes) const {
-  const auto parts = parts_of(memory);
-  if (parts == nullptr || !parts->in_background()) return parts != nullptr;
-  pinner_->want(*parts, first - memory.data(), bytes);
-  return false;
-}
-
-void GpuSide::pin_in_background(const std::shared_ptr<SharedMemory>& memory, std::int64_t bytes,
-                                bool ahead) const {
-  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
-  const std::int64_t pages = std::min((bytes + page - 1) / page, memory->bytes() / page);
-  if (pages <= 0) return;
-  const auto parts = std::static_pointer_cast<PinnedParts>(memory->registration([&] {
-    const PinnedParts::Options options{memory->data(), pages * page, background_part_bytes, true};
-    return std::make_shared<PinnedParts>(gpus_, options);
-  }));
-  if (parts == nullptr || !parts->in_background()) return;
-  if (ahead) parts->pin_ahead();
-  pinner_->add(memory, parts);
-}
-
-Result<std::shared_ptr<void>> GpuSide::pin(std::byte* begin, std::int64_t bytes) const {
-  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
-  const auto before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) %
-                                                static_cast<std::uintptr_t>(page));
-  std::byte* first = begin - before;
-  const std::int64_t whole = (before + bytes + page - 1) / page * page;
-  const bool pinned = reaches(begin) && reaches(begin + bytes - 1);
-  if (pinned) return std::shared_ptr<void>(begin, [](void*) {});
-  return pin_pages(gpus_, first, whole);
-}
-
-bool GpuSide::reaches(const std::byte* address) const {
-  return gpus_->where(address).kind != MemoryKind::host;
 }
 
 std::string GpuSide::ipc_handle_of(const std::byte* address) const {
@@ -466,27 +308,6 @@ Status GpuSide::open_for_one(Array& source, Array& target) const {
     }
   }
   return {};
-}
-
-Result<std::shared_ptr<void>> GpuSide::allocate(MemoryKind kind, int device,
-                                                std::int64_t bytes) const {
-  const auto gpus = gpus_;
-  if (kind == MemoryKind::pinned) {
-    auto made = gpus->allocate_pinned(bytes);
-    if (!made) return made.error();
-    return std::shared_ptr<void>(
-        *made, [gpus](void* address) { gpus->release_pinned(static_cast<std::byte*>(address)); });
-  }
-  if (device < 0 || device >= static_cast<int>(gpus->list().size())) {
-    return Error{ErrorCode::invalid_argument, "there is no GPU number " + std::to_string(device) +
-                                                  "; this machine has " +
-                                                  std::to_string(gpus->list().size())};
-  }
-  auto made = gpus->allocate(device, bytes);
-  if (!made) return made.error();
-  return std::shared_ptr<void>(*made, [gpus, device](void* address) {
-    gpus->release(device, static_cast<std::byte*>(address));
-  });
 }
 
 }  // namespace tranship

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +10,9 @@
 #include "channels/gpu/gpu_channel.hpp"
 #include "channels/gpu_file/gpu_file_channel.hpp"
 #include "engine/array.hpp"
-#include "engine/background_pinner.hpp"
-#include "engine/ipc_memory.hpp"
+#include "gpu/gpu_buffers.hpp"
+#include "gpu/ipc_memory.hpp"
+#include "gpu/pinning.hpp"
 #include "machine/profile.hpp"
 #include "os/shared_memory.hpp"
 #include "runtime/buffer_pool.hpp"
@@ -69,30 +69,10 @@ class GpuSide {
   /// Finds the memory in which a pointer of this process lies.
   Status resolve(Array& array) const;
 
-  /// Allocates memory of a GPU or pinned memory, which is released with the last reference.
-  Result<std::shared_ptr<void>> allocate(MemoryKind kind, int device, std::int64_t bytes) const;
-
-  /// Returns a buffer of pinned memory through which the caller's thread copies; it is kept for the
-  /// next copy.
-  /// @error out_of_memory
-  Result<std::shared_ptr<std::byte>> bounce_buffer(std::int64_t bytes) const;
-
-  /// Lets GPUs reach shared memory at the speed of their link; false if the driver refuses.
-  bool pin(SharedMemory& memory) const;
-  /// The same for a copy of this range. If a thread pins the memory, it returns false at once.
-  bool pin_for_copy(SharedMemory& memory, const std::byte* first, std::int64_t bytes) const;
-  /// Lets a thread pin the first `bytes` of the memory, part by part; `ahead`: before a copy uses
-  /// it. Does nothing if it is pinned already.
-  void pin_in_background(const std::shared_ptr<SharedMemory>& memory, std::int64_t bytes,
-                         bool ahead) const;
-  /// Ends that thread: it pins no more.
-  void stop_pinning() const { pinner_->stop(); }
-  /// Pins the pages around the caller's memory until the last reference to the answer is released.
-  /// Memory that is pinned already stays as it is.
-  /// @error what the driver refused: a part that is pinned already, too little memory
-  Result<std::shared_ptr<void>> pin(std::byte* begin, std::int64_t bytes) const;
-  /// Whether GPUs reach what lies at this address of the host.
-  bool reaches(const std::byte* address) const;
+  /// Where its memory comes from.
+  const GpuBuffers& memory() const { return *memory_; }
+  /// What of the host's memory it reaches.
+  const Pinning& pinning() const { return *pinning_; }
 
   /// Returns the encoded IPC handle with which another process of this machine opens an array on a
   /// GPU; empty if its kind of memory cannot be opened elsewhere.
@@ -125,32 +105,19 @@ class GpuSide {
     std::shared_ptr<GpuChannel> channel;
   };
   explicit GpuSide(std::shared_ptr<Gpus> gpus)
-      : gpus_(std::move(gpus)), bounces_(std::make_shared<BounceBuffers>(gpus_)) {}
+      : gpus_(std::move(gpus)),
+        memory_(std::make_unique<GpuBuffers>(gpus_)),
+        pinning_(std::make_unique<Pinning>(gpus_)) {}
   /// GPUDirect Storage, if the settings and the system have it.
   Status open_files(const Config& config);
   Status start_files(const ChannelSpec& spec, ThreadDriver& driver);
-  /// Whether each byte from `first` to `last` lies in memory that GPUs reach.
-  bool pinned_throughout(const std::byte* first, const std::byte* last) const;
-  /// Returns the memory's registration; null if the driver refused it.
-  std::shared_ptr<PinnedParts> parts_of(SharedMemory& memory) const;
   int device_at(const ChannelSpec& channel) const;
   const Entry* find(ChannelKind kind, int device) const;
   const Entry* find(const ChannelSpec& channel, int carrier = -1) const;
 
-  /// Bounce buffers that no copy uses now.
-  struct BounceBuffers {
-    explicit BounceBuffers(std::shared_ptr<Gpus> made_by) : gpus(std::move(made_by)) {}
-    BounceBuffers(const BounceBuffers&) = delete;
-    BounceBuffers& operator=(const BounceBuffers&) = delete;
-    ~BounceBuffers();
-
-    std::shared_ptr<Gpus> gpus;
-    std::mutex mutex;
-    std::vector<std::byte*> free;  ///< of bounce_bytes each
-  };
-
   std::shared_ptr<Gpus> gpus_;
-  std::shared_ptr<BounceBuffers> bounces_;
+  std::unique_ptr<GpuBuffers> memory_;
+  std::unique_ptr<Pinning> pinning_;
   std::vector<int> devices_;                 ///< by memory of the profile
   std::vector<std::pair<int, int>> joined_;  ///< GPUs, from and to, that a channel joins
   std::vector<Entry> entries_;
@@ -162,7 +129,6 @@ class GpuSide {
   };
   std::shared_ptr<const CuFile> cufile_;  ///< null: files go through pinned memory
   std::vector<FileEntry> file_entries_;
-  std::unique_ptr<BackgroundPinner> pinner_ = std::make_unique<BackgroundPinner>();
 };
 
 }  // namespace tranship

@@ -239,7 +239,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
     if (const auto listener = raw->listener_of(peer)) listener->on_lost(error);
   };
   if (GpuSide* gpus = engine.gpu_side_.get()) {
-    options.register_slots = [gpus](SharedMemory& slots) { (void)gpus->pin(slots); };
+    options.register_slots = [gpus](SharedMemory& slots) { (void)gpus->pinning().pin(slots); };
   }
   const bool has_carrier = options.carrier != nullptr;
   auto fabric = fabric::Fabric::open(std::move(options));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "channels/host/dispatch.hpp"
 #include "channels/host/group.hpp"
@@ -17,6 +18,9 @@ namespace {
 
 /// Nests below this size stay in the caches in any order.
 constexpr std::int64_t grouped_bytes_min = 16 << 10;
+
+/// Longest run, in bytes, that is copied by memcpy() without a look for a better way.
+constexpr std::int64_t plain_run_bytes_max = 64 << 10;
 
 /// Copies the first group of nests that walk the same records; returns its number of nests.
 std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
@@ -109,6 +113,13 @@ ListKind kind_of(const IndexedNest& list) {
 
 void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                 bool cold) {
+  // One short run, as most small copies are: to look for a better way takes as long as it does.
+  const bool one_run = nests.size() == 1 && nests[0].rank == 0;
+  if (one_run && !cold && nests[0].element_bytes <= plain_run_bytes_max) {
+    std::memcpy(target + nests[0].target_offset, source + nests[0].source_offset,
+                static_cast<std::size_t>(nests[0].element_bytes));
+    return;
+  }
   copy_groups(nests, source, target, cold);
   if (cold) host::fence_streams();
 }

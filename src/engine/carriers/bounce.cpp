@@ -28,7 +28,7 @@ Result<Event> Carriers::start_bounced(const RecipeStep& step, const StepEnds& en
   const Plan& plan = *step.plan;
   const GpuSide& gpus = *channels_.gpus();
   const BounceNests& nests = *step.bounce;
-  auto buffer = gpus.bounce_buffer(plan.hops[0].target->end_bytes());
+  auto buffer = gpus.memory().bounce_buffer(plan.hops[0].target->end_bytes());
   if (!buffer) return buffer.error();
   const bool up = traits_of(channels_.spec_of(plan.hops[1]).kind).gpu;
   Request request;

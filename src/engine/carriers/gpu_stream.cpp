@@ -28,7 +28,8 @@ Status Carriers::check_pinned(const CopyPair& ends) const {
     const Mapping& mapping = *array->view.mapping;
     const std::byte* first = array->place.address + mapping.begin_bytes();
     const std::byte* last = array->place.address + mapping.end_bytes() - 1;
-    if (channels_.gpus()->reaches(first) && channels_.gpus()->reaches(last)) continue;
+    const Pinning& pinning = channels_.gpus()->pinning();
+    if (pinning.reaches(first) && pinning.reaches(last)) continue;
     return invalid(array->name + " was pinned when the copy was prepared, and is not any more",
                    "keep it pinned, or prepare the copy again");
   }

@@ -109,7 +109,7 @@ void Carriers::run_nests(const Request& request, std::function<void(Status)> don
   if (on_gpu != nullptr) {
     const GpuSide& gpus = *channels_.gpus();
     const std::byte* slot = reads ? request.target.address : request.source.address;
-    if (!gpus.reaches(slot)) {
+    if (!gpus.pinning().reaches(slot)) {
       return done(Error{ErrorCode::unsupported,
                         "the exporting process could not pin the slots of this link for its GPU",
                         "raise that process's limit of locked memory (ulimit -l)"});

@@ -1,7 +1,6 @@
 // What identifies a recipe: numbers that say all that it depends on.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,14 +26,6 @@ struct PlainArray {
   const std::int64_t* strides = nullptr;  ///< in units of `stride_unit` bytes; null: dense
   std::int64_t stride_unit = 1;
   std::int64_t item_bytes = 1;
-
-  /// Returns whether another array of the same library and memory has the same type, shape and
-  /// strides.
-  bool same_form(const PlainArray& other) const {
-    return type == other.type && rank == other.rank &&
-           std::equal(shape, shape + rank, other.shape) &&
-           std::equal(strides, strides + rank, other.strides);
-  }
 };
 
 /// The same numbers mean the same copy, up to the addresses: shapes, strides, types, memories, how
@@ -44,6 +35,11 @@ class RecipeKey {
  public:
   /// Begins the key of `pairs` pairs.
   RecipeKey(const CopyOptions& options, std::size_t pairs);
+
+  /// Sets whether the copy starts in a stream, if that is known later than the options.
+  void set_in_streams(bool in_streams) {
+    (*numbers_)[0] = ((*numbers_)[0] & ~std::int64_t{2}) | (in_streams ? 2 : 0);
+  }
 
   /// Adds the ends of the only pair. Returns false if copies of such arrays are not remembered.
   bool add(const Array& source, const Array& target);

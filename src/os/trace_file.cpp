@@ -1,4 +1,4 @@
-#include "engine/trace_file.hpp"
+#include "os/trace_file.hpp"
 
 #include <errno.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "engine/background_pinner.hpp"
+#include "gpu/background_pinner.hpp"
 
 #include <algorithm>
 #include <system_error>

@@ -1,4 +1,4 @@
-#include "engine/pinned_parts.hpp"
+#include "gpu/pinned_parts.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "engine/recipe/check_pieces.hpp"
+#include "data/check_pieces.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "engine/pinned_parts.hpp"
+#include "gpu/pinned_parts.hpp"
 #include "os/shared_memory.hpp"
 
 namespace tranship {

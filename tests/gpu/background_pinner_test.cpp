@@ -1,5 +1,5 @@
 // Shared memory that a thread of the engine pins part by part.
-#include "engine/background_pinner.hpp"
+#include "gpu/background_pinner.hpp"
 
 #include <chrono>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "engine/ipc_memory.hpp"
+#include "gpu/ipc_memory.hpp"
 
 namespace tranship {
 
