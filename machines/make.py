@@ -665,14 +665,14 @@ def cern(pair: Pair, *, rdma: bool) -> Builder:
 class H200:
     """What differs between machines of 1, 2, 4 and 8 H200 GPUs, in bytes per second.
 
-    Names of files are those of benchmarks/results, without the date.
+    Names are those of benchmarks, whose lines of 2026-11-21 to 27 the numbers were taken from.
     """
 
     dram: float
     """The most that GPUs and host memory exchanged, 2026-11-21."""
     dram_read: float
     dram_written: float
-    """Medians of six copies of four GPUs: gpu-lanes of both files of 4-nvidia-h200, by the engine
+    """Medians of six copies of four GPUs: gpu-lanes of two runs on four H200, by the engine
     and by the driver's copies on all links (up 150, 166, 150 and 166, down 118, 132, 128 and 146),
     gpu-process with another process's shared memory (143 and 115), and gpu-staging-designs, 1 GiB,
     direct (147 and 119). 0 where the links are the limit: over two, the driver makes 110 each way.

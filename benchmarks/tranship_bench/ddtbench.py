@@ -23,7 +23,7 @@ from tranship.types import Datatype
 from ._loops import time_by_hand
 from .harness import Array, Bench, Bytes, Variant, spoil
 from .host import memcpy_run
-from .mpi import TURN_SECONDS, Mpi, in_turns, load_mpi
+from .mpi import TURN_SECONDS, Mpi, beside, in_turns, load_mpi
 
 __all__ = ["ddtbench"]
 
@@ -317,7 +317,7 @@ def ddtbench(bench: Bench) -> None:
             message = Message(engine, mpi, make())
             for unpacks in (False, True):
                 bench.measure(
-                    f"{name}, {'unpack' if unpacks else 'pack'}",
+                    beside(mpi, f"{name}, {'unpack' if unpacks else 'pack'}"),
                     message.variants(unpacks),
                     message.wanted.nbytes,
                     repetitions=bench.pick(9, 1),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tranship.errors import Error, NotFound
 
@@ -20,11 +18,10 @@ from . import (
 )
 from .dataspaces import drawings as dataspaces_drawings
 from .isometry import drawings
+from .results import Line, folder_of_results, read_lines
 from .tables import Rows, draw_table
 
-__all__ = ["draw", "read_lines"]
-
-Line = dict[str, Any]
+__all__ = ["draw"]
 
 PAPERS = {"remote-gpus": "remote-gpu"}
 """Names of papers that differ from the prefix of their benchmarks, with that prefix."""
@@ -62,7 +59,7 @@ def draw(
     except ImportError:
         raise Error("figures need matplotlib", "install it with: pip install matplotlib") from None
     if results is None:
-        paths = [results_folder()]
+        paths = [folder_of_results()]
     elif isinstance(results, str | os.PathLike):
         paths = [Path(results)]
     else:
@@ -100,57 +97,6 @@ def group_machine(line: Line) -> str:
     """Returns the machine of a picture; "" for pictures that show applications of all machines."""
     together = line["bench"] in ("isometry-figure12", "isometry-table6", "staging-figure10")
     return "" if together else str(line["machine"])
-
-
-def results_folder() -> Path:
-    """Returns the folder of result lines of the working folder, else of the source tree."""
-    here = Path("benchmarks") / "results"
-    if here.is_dir():
-        return here
-    tree = Path(__file__).resolve().parents[2] / here
-    return tree if tree.is_dir() else here
-
-
-def read_lines(path: str | os.PathLike[str]) -> list[Line]:
-    """Returns all result lines of a file, or of the files of a folder, older files first.
-
-    Raises:
-        NotFound: There is no such file or folder.
-        Error: A file has a line that is no result.
-    """
-    found = Path(path)
-    if found.is_dir():
-        paths = sorted(found.glob("*.jsonl"), key=lambda one: (one.stat().st_mtime, one))
-    elif found.exists():
-        paths = [found]
-    else:
-        raise NotFound(
-            f"there is no file or folder {found} of result lines",
-            "name a file that was written with: tranship bench NAME --json FILE.jsonl",
-        )
-    lines: list[Line] = []
-    for one in paths:
-        for number, text in enumerate(one.read_text(encoding="utf-8").splitlines(), 1):
-            if text.strip():
-                lines.append(parse_line(one, number, text))
-    return lines
-
-
-def parse_line(path: Path, number: int, text: str) -> Line:
-    """Returns one line, which must have been checked."""
-    try:
-        line: Line = json.loads(text)
-        if line["checked"] is not True:
-            raise KeyError("checked")
-        for key in ("bench", "case", "variant", "machine", "median_s"):
-            line[key]
-    except (ValueError, KeyError, TypeError) as error:
-        raise Error(
-            f"{path}:{number} is no result line ({error})",
-            "each line is a JSON object with bench, case, variant, machine, median_s and "
-            "checked: true",
-        ) from None
-    return line
 
 
 def picture(bench: str, machine: str, folder: Path) -> Path:

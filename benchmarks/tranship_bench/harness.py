@@ -20,11 +20,12 @@ import numpy.typing as npt
 
 from tranship.errors import InvalidArgument
 
+from .results import Line, make_line, rounded
+
 __all__ = ["Bench", "MismatchError", "Report", "SkippedError", "Variant"]
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
-Line = dict[str, Any]
 Report = Callable[[Line], None]
 
 SPOILED = 0xA5
@@ -206,42 +207,17 @@ class Bench:
         conditions: dict[str, Any] | None = None,
     ) -> Line:
         """Reports a line for data that were compared. `count` is 0 where no bytes are moved."""
-        median_s = statistics.median(seconds)
-        line: Line = {
-            "bench": self.name,
-            "case": case,
-            "variant": variant,
-            "machine": self.machine,
-            "commit": self.commit,
-            "bytes": count,
-            "seconds": seconds,
-            "median_s": median_s,
-            "gbps": count / median_s / 1e9 if count else 0.0,
-            "checked": True,
-        }
+        line = make_line(self.name, case, variant, self.machine, self.commit, count, seconds)
         if baseline is not None and ratio is not None:
-            line |= {"ratio": ratio, "baseline": baseline}
-        load = round(os.getloadavg()[0], 1)
+            line |= {"ratio": rounded(ratio), "baseline": baseline}
         line["conditions"] = {
-            "size": "full" if self.full else "small",
-            "load": load,
+            **({} if self.full else {"size": "small"}),
+            "load": round(os.getloadavg()[0], 1),
             **self.conditions,
             **(conditions or {}),
         }
         self._report(line)
         return line
-
-
-def is_emulated(line: Mapping[str, Any]) -> bool:
-    """Returns whether a result line was measured with GPUs emulated in host memory."""
-    values = [line.get("case"), *line.get("conditions", {}).values()]
-    flagged = bool(line.get("conditions", {}).get("emulated"))
-    return flagged or any("emulated" in value for value in values if isinstance(value, str))
-
-
-def is_share(line: Mapping[str, Any]) -> bool:
-    """Returns whether the `median_s` of a line is a fraction of its cases, not a time."""
-    return bool(line.get("bench") == "prediction" and not line.get("bytes"))
 
 
 def check_options(given: Iterable[str], kind: Any) -> None:

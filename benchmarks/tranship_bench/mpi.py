@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from .harness import Array, Bench, Bytes
 
-__all__ = ["Mpi", "in_turns", "load_mpi"]
+__all__ = ["Mpi", "beside", "in_turns", "library_name", "load_mpi"]
 
 TURN_SECONDS = 2e-3
 """Time of a repetition, which is many packs in a row."""
@@ -27,7 +28,7 @@ class Mpi:
         path = next(word for word in maps if "/libmpi" in word and ".so" in word)
         self.library = ctypes.CDLL(path)
         self.handle = ctypes.c_int if MPI._sizeof(MPI.Datatype) == 4 else ctypes.c_void_p
-        self.name = MPI.Get_library_version().split("\n")[0].strip()
+        self.name = library_name(MPI.Get_library_version())
 
     def message(self, arrays: Sequence[Array], types: Sequence[Any]) -> Any:
         """Returns one committed type of arrays and their types, with absolute addresses."""
@@ -57,6 +58,17 @@ class Mpi:
             unpack(buffer, size, place, bottom, one, handle, communicator)
 
         return run_unpack if unpacks else run_pack
+
+
+def library_name(text: str) -> str:
+    """Returns an MPI library's name and version, of what it says of itself."""
+    words = re.match(r"(Open MPI|MPICH|Intel\(R\) MPI)\D*([\d.]+)", text)
+    return f"{words[1]} {words[2]}" if words else f"{text} ?"
+
+
+def beside(mpi: Mpi | None, case: str) -> str:
+    """Returns the name of a case that was measured beside an MPI library."""
+    return f"{case}, {mpi.name.rpartition(' ')[0]}" if mpi else case
 
 
 def load_mpi(bench: Bench) -> Mpi | None:

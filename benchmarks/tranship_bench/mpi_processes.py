@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .harness import Bench, MismatchError
+from .mpi import library_name
 
 __all__ = ["emit_case", "two_processes"]
 
@@ -36,12 +36,6 @@ def two_processes(
     if outcome.returncode != 0:
         raise MismatchError(f"the processes failed with exit code {outcome.returncode}")
     return [json.loads(line) for line in outcome.stdout.splitlines()]
-
-
-def library_name(text: str) -> str:
-    """Returns an MPI library's name and version, of what it says of itself."""
-    words = re.match(r"(Open MPI|MPICH|Intel\(R\) MPI)\D*([\d.]+)", text)
-    return f"{words[1]} {words[2]}" if words else f"{text} ?"
 
 
 def emit_case(bench: Bench, found: Mapping[str, Any], baseline: str) -> None:

@@ -20,7 +20,7 @@ from tranship.types import Datatype
 
 from .harness import Array, Bench, Bytes, Variant, check_options, spoil
 from .host import memcpy_run
-from .mpi import Mpi, in_turns, load_mpi
+from .mpi import Mpi, beside, in_turns, load_mpi
 from .quantiles import QUANTILES, emit_quantiles
 
 __all__ = ["random_types"]
@@ -67,7 +67,7 @@ def random_types(bench: Bench) -> None:
             for way, ratio in compare(bench, engine, mpi, drawn):
                 ratios[way].append((ratio, f"{drawn.number}: {drawn.type!r}"))
     if mpi is not None:
-        report(bench, ratios)
+        report(bench, mpi, ratios)
 
 
 def draw_all(seed: int, count: int) -> Iterator[Drawn]:
@@ -197,7 +197,7 @@ def compare(
         copy = np.empty_like(packed)
         variants.append(Variant("memcpy", memcpy_run(packed, copy), lambda: True, lambda: None))
         medians = bench.measure(
-            f"{drawn.number}: {drawn.type!r}, {way}",
+            beside(mpi, f"{drawn.number}: {drawn.type!r}, {way}"),
             variants,
             packed.nbytes,
             repetitions=bench.pick(5, 1),
@@ -208,11 +208,12 @@ def compare(
             yield way, medians["mpi"] / medians["tranship"]
 
 
-def report(bench: Bench, ratios: dict[str, list[tuple[float, str]]]) -> None:
+def report(bench: Bench, mpi: Mpi, ratios: dict[str, list[tuple[float, str]]]) -> None:
     """Reports the quantiles, and prints the worst cases on stderr."""
     table = [f"{'over MPI':12} {'types':>6} " + " ".join(f"{name:>7}" for name in QUANTILES)]
     for way, found in ratios.items():
-        columns = emit_quantiles(bench, way, [ratio for ratio, _ in found], baseline="mpi")
+        values = [ratio for ratio, _ in found]
+        columns = emit_quantiles(bench, beside(mpi, way), values, baseline="mpi")
         table.append(f"{way:12} {len(found):6} {columns}")
         worst = sorted(found)[:WORST_COUNT]
         table += [f"{ratio:6.2f}  {case}" for ratio, case in worst]

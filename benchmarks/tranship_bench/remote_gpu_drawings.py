@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from tranship.files import save_figure
 
-from .harness import Line
 from .remote_gpu_options import elements_text
+from .results import Line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

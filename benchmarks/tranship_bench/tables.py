@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tranship.files import save_figure
 
-from .harness import is_emulated, is_share
+from .results import Line, is_emulated, is_share
 from .targets import TARGETS
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Rows", "draw_table"]
 
-Line = dict[str, Any]
 Rows = dict[str, dict[str, Line]]
 """The newest line of each case and variant."""
 

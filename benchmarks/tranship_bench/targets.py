@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from .remote_gpu_table import TIMES_LOCAL_MAX
+from .results import Line
 
 __all__ = ["TARGETS", "Target", "Verdict", "judge"]
-
-Line = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tranship.cli.inputs import seconds_text
 from tranship.cli.talk import CommandError, print_table, say, table_of
 from tranship.files import open_to_append, write_text
 
-from ..harness import is_emulated, is_share
+from ..results import is_emulated, is_share
 
 __all__ = ["COMMAND", "bench"]
 

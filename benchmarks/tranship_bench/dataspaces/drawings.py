@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tranship.files import save_figure
 
-from ..harness import Line
 from ..isometry.drawings import DOTS_PER_INCH, tidy_axes, unique
+from ..results import Line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +41,7 @@ def draw(bench: str, lines: list[Line], path: Path) -> Path:
     words, size, drawing = DRAWINGS[bench]
     figure = pyplot.figure(figsize=size, layout="constrained")
     machines = ", ".join(unique([line["machine"] for line in lines]))
-    small = " (small)" if any(line["conditions"]["size"] == "small" for line in lines) else ""
+    small = " (small)" if any(line["conditions"].get("size") == "small" for line in lines) else ""
     title = f"{words}: {machines}, simulated{small}"
     figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
     drawing(figure, lines)

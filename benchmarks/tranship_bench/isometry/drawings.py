@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tranship.files import save_figure
 
-from ..harness import Line
+from ..results import Line
 from .places import node_of, word_of
 
 if TYPE_CHECKING:
@@ -346,17 +346,17 @@ def priority_colours(variants: Sequence[str]) -> dict[str, str]:
 
 
 def draw_completions(axes: Axes, lines: list[Line], colours: dict[str, str]) -> None:
-    """Draws a curve for each variant, with the range over the moments of arrival."""
+    """Draws a curve for each variant, with the quartiles over the moments of arrival."""
     for variant, colour in colours.items():
         part = [line for line in lines if line["variant"] == variant]
         x = [facts_of(line)["in_progress"] for line in part]
         y = [facts_of(line)["normalised"] for line in part]
         low = [
-            value * (1 - min(line["seconds"]) / line["median_s"])
+            value * (1 - line["quartiles_s"][0] / line["median_s"])
             for value, line in zip(y, part, strict=True)
         ]
         high = [
-            value * (max(line["seconds"]) / line["median_s"] - 1)
+            value * (line["quartiles_s"][1] / line["median_s"] - 1)
             for value, line in zip(y, part, strict=True)
         ]
         axes.errorbar(

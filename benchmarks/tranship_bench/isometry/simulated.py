@@ -12,7 +12,8 @@ import numpy as np
 
 from tranship.simulation import Simulation
 
-from ..harness import Line, Report, commit_name
+from ..harness import Report, commit_name
+from ..results import Line, make_line, rounded
 from .expectations import Expectation, expectations_of, measure_of
 from .places import Shape, staged_path
 
@@ -235,24 +236,17 @@ class SimulatedBench:
             conditions: Conditions of the line.
         """
         median_s = statistics.median(seconds)
-        line: Line = {
-            "bench": self.name,
-            "case": case,
-            "variant": variant,
-            "machine": machine,
-            "commit": self.commit,
-            "bytes": count,
-            "seconds": list(seconds),
-            "median_s": median_s,
-            "gbps": count / median_s / 1e9 if count else 0.0,
-            "checked": True,
-            "simulated": True,
-        }
+        line = make_line(self.name, case, variant, machine, self.commit, count, seconds)
+        line["simulated"] = True
         if against is not None:
-            line |= {"ratio": against[1] / median_s, "baseline": against[0]}
+            line |= {"ratio": rounded(against[1] / median_s), "baseline": against[0]}
         if values:
             line["values"] = values
-        line["conditions"] = {"size": self.size, "simulated": True, **(conditions or {})}
+        line["conditions"] = {
+            **({} if self.size == "full" else {"size": "small"}),
+            "simulated": True,
+            **(conditions or {}),
+        }
         self.judge(line)
         self._report(line)
         return line
