@@ -80,10 +80,11 @@ def draw(
         rows.setdefault(line["case"], {})[line["variant"]] = line
     drawn: list[Path] = []
     for (bench, machine), rows in groups.items():
+        path = picture(bench, machine, target)
         if bench.endswith(drawings.MEASURED):
-            drawn.append(draw_measured(bench, machine, rows, known, target))
+            drawn.append(draw_measured(bench, rows, known, path))
         else:
-            drawn += draw_group(bench, machine, rows, target)
+            drawn += draw_group(bench, machine, rows, path)
     return drawn
 
 
@@ -105,7 +106,7 @@ def picture(bench: str, machine: str, folder: Path) -> Path:
     return folder / f"{name.rstrip('-')}.png"
 
 
-def draw_measured(bench: str, machine: str, rows: Rows, known: list[Line], folder: Path) -> Path:
+def draw_measured(bench: str, rows: Rows, known: list[Line], path: Path) -> Path:
     """Draws a paper's measured figure below the simulated one, if there are lines of the latter."""
     base = bench.removesuffix(drawings.MEASURED)
     simulated: dict[tuple[str, str], Line] = {}
@@ -115,19 +116,38 @@ def draw_measured(bench: str, machine: str, rows: Rows, known: list[Line], folde
     machines = {line["machine"] for line in simulated.values()}
     beside = [line for line in simulated.values() if line["machine"] == max(machines)]
     lines = [line for row in rows.values() for line in row.values()]
-    return drawings.draw_beside(bench, lines, beside, picture(bench, machine, folder))
+    return drawings.draw_beside(bench, lines, beside, path)
 
 
-def draw_group(bench: str, machine: str, rows: Rows, folder: Path) -> list[Path]:
+def draw_lines(bench: str, machine: str, lines: list[Line], known: list[Line], path: Path) -> Path:
+    """Draws one picture of lines of a benchmark on one machine, and returns its path.
+
+    Args:
+        bench: Benchmark.
+        machine: Machine.
+        lines: Lines to draw.
+        known: All lines, among which a measured figure of a paper finds the simulated one.
+        path: The picture; its ending says the format.
+    """
+    rows: Rows = {}
+    for line in lines:
+        rows.setdefault(line["case"], {})[line["variant"]] = line
+    if bench.endswith(drawings.MEASURED):
+        return draw_measured(bench, rows, known, path)
+    return draw_group(bench, machine, rows, path)[0]
+
+
+def draw_group(bench: str, machine: str, rows: Rows, path: Path) -> list[Path]:
     """Draws the pictures of a benchmark; most have one, with a row of bars for each case."""
-    path = picture(bench, machine, folder)
     lines = [line for row in rows.values() for line in row.values()]
     if bench in isometry.BENCHES:
         return [drawings.draw(bench, lines, path)]
     if bench in dataspaces.BENCHES:
         return [dataspaces_drawings.draw(bench, lines, path)]
     if bench == "remote-gpu":
-        return remote_gpu_drawings.draw(machine, lines, folder / path.stem)
+        return remote_gpu_drawings.draw(machine, lines, path.with_suffix(""))
+    if bench in message_drawings.SHARES:
+        return [message_drawings.draw_shares(bench, machine, rows, path)]
     if bench in message_drawings.BENCHES:
         return [message_drawings.draw(bench, machine, rows, path)]
     if bench in shape_drawings.BENCHES:

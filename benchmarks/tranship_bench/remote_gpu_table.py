@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from .remote_gpu_options import elements_text
+from .results import Line
+from .targets import TIMES_LOCAL_MAX
 
-__all__ = ["PAPER", "TIMES_LOCAL_MAX", "table_lines"]
-
-Line = dict[str, Any]
+__all__ = ["PAPER", "table_lines"]
 
 SHOWN = 100_000_000
 """Largest size of the paper's Figure 5, in elements."""
-
-TIMES_LOCAL_MAX = 1.05
-"""Largest ratio of the direct way's time to the local GPU's."""
 
 PAPER = (
     "the paper (text; its figures give no numbers): direct as fast as local or faster; "

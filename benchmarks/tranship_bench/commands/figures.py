@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tranship.cli.inputs import JsonOption
-from tranship.cli.talk import print_json, say
+from tranship.cli.talk import CommandError, print_json, say
 
 __all__ = ["COMMAND", "figures"]
 
@@ -18,6 +18,7 @@ tranship figures results.jsonl
 tranship figures monday.jsonl tuesday.jsonl --output drawn
 tranship figures contiguous results.jsonl
 tranship figures isometry
+tranship figures --page
 """
 
 
@@ -33,6 +34,13 @@ def figures(
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the drawings.")] = Path(
         "figures"
     ),
+    page: Annotated[
+        bool,
+        typer.Option(
+            "--page",
+            help="Write docs/reference/performance.md of the source tree, with its pictures.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Draw figures from the result lines of `tranship bench`."""
@@ -43,7 +51,16 @@ def figures(
     files = [source for source in sources or [] if is_file(source)]
     names: list[str | None] = [source for source in sources or [] if not is_file(source)]
     drawn: list[str] = []
-    for name in names or [None]:
+    if page:
+        if names:
+            raise CommandError(
+                f"--page draws all benchmarks, not {names[0]}",
+                "name files of result lines, or none",
+            )
+        pages = importlib.import_module("tranship_bench.page")
+        drawn = [str(path) for path in pages.write_page(results=files or None)]
+        names = []
+    for name in names or ([] if page else [None]):
         drawn += [str(path) for path in drawing.draw(name, output, results=files or None) or []]
     if as_json:
         print_json({"figures": drawn})
