@@ -54,7 +54,7 @@ $(INSTALLED): $(VENV)/.ready $(VENV)/.ready-cuda-$(TRANSHIP_CUDA) $(SOURCES) CMa
 # The benchmarks are a package of their own, which `tranship bench` finds when it is installed.
 BENCHMARKS := $(VENV)/.installed-benchmarks
 BENCHMARK_SOURCES := $(shell find benchmarks -name '*.py' -o -name 'CMakeLists.txt' -o -name '*.?pp' \
-                       -o -name '*.toml' -o -name 'expected.json')
+                       -o -name '*.toml' -o -path '*/expected/*.json')
 $(BENCHMARKS): $(INSTALLED) $(BENCHMARK_SOURCES)
 	$(PIP) install --no-build-isolation --no-deps --config-settings=build-dir=$(CURDIR)/build/benchmarks \
 	  ./benchmarks

@@ -8,18 +8,14 @@ from pathlib import Path
 
 from tranship.errors import Error, NotFound
 
-from . import (
-    dataspaces,
-    isometry,
-    message_drawings,
-    remote_gpu_drawings,
-    shape_drawings,
-    type_drawings,
-)
 from .dataspaces import drawings as dataspaces_drawings
+from .drawings import messages as message_drawings
+from .drawings import shapes as shape_drawings
+from .drawings import types as type_drawings
+from .drawings.tables import Rows, draw_table
 from .isometry import drawings
+from .remote_gpu import drawings as remote_gpu_drawings
 from .results import Line, folder_of_results, read_lines
-from .tables import Rows, draw_table
 
 __all__ = ["draw"]
 
@@ -140,9 +136,9 @@ def draw_lines(bench: str, machine: str, lines: list[Line], known: list[Line], p
 def draw_group(bench: str, machine: str, rows: Rows, path: Path) -> list[Path]:
     """Draws the pictures of a benchmark; most have one, with a row of bars for each case."""
     lines = [line for row in rows.values() for line in row.values()]
-    if bench in isometry.BENCHES:
+    if bench.startswith("isometry-"):
         return [drawings.draw(bench, lines, path)]
-    if bench in dataspaces.BENCHES:
+    if bench.startswith("staging-figure"):
         return [dataspaces_drawings.draw(bench, lines, path)]
     if bench == "remote-gpu":
         return remote_gpu_drawings.draw(machine, lines, path.with_suffix(""))

@@ -9,16 +9,14 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from tranship.errors import InvalidArgument
 
 from .results import Line, make_line, rounded
 
@@ -78,10 +76,10 @@ class Bench:
         full: bool,
         machine: str | None = None,
         report: Report,
-        options: Mapping[str, Any] | None = None,
+        options: Any = None,
     ) -> None:
         self.name = name
-        self.options = dict(options or {})
+        self.options = options
         self.full = full
         self.machine = machine or machine_name()
         self.commit = commit_name()
@@ -218,18 +216,6 @@ class Bench:
         }
         self._report(line)
         return line
-
-
-def check_options(given: Iterable[str], kind: Any) -> None:
-    """Checks that names are fields of a dataclass of options.
-
-    Raises:
-        InvalidArgument: A name is not such a field.
-    """
-    known = [entry.name for entry in fields(kind)]
-    for name in given:
-        if name not in known:
-            raise InvalidArgument(f"there is no option {name!r}; there are {', '.join(known)}")
 
 
 def as_bytes(array: Array) -> Bytes:

@@ -13,8 +13,10 @@ import pytest
 
 from tranship import Error, NotFound
 from tranship.cli import main
-from tranship_bench import benches, figures, harness, shape_drawings, tables, targets
-from tranship_bench.random_shapes import BASE_BYTES_MAX, BROADCAST, CLASSES, random_shapes
+from tranship_bench import benches, figures, harness, registry, targets
+from tranship_bench.drawings import shapes as shape_drawings
+from tranship_bench.drawings import tables
+from tranship_bench.host.random_shapes import BASE_BYTES_MAX, BROADCAST, CLASSES, random_shapes
 
 KEYS = {
     "bench": str,
@@ -143,7 +145,7 @@ def test_staging_beside_adios2():
 
 
 def test_staging_says_that_adios2_is_left_out(monkeypatch, capsys):
-    monkeypatch.setattr("tranship_bench.sst.installed", lambda module: False)
+    monkeypatch.setattr("tranship_bench.staging.sst.installed", lambda module: False)
     code, lines = run_small("staging")
     assert code == 0
     assert not any("adios2" in line["variant"] for line in lines)
@@ -154,7 +156,7 @@ def test_staging_says_that_adios2_is_left_out(monkeypatch, capsys):
 
 def test_a_changed_step_of_adios2_is_not_reported(monkeypatch, capsys):
     pytest.importorskip("adios2")
-    monkeypatch.setattr("tranship_bench.sst.Sst.arrived", lambda self: False)
+    monkeypatch.setattr("tranship_bench.staging.sst.Sst.arrived", lambda self: False)
     code, lines = run_small("staging")
     assert code == 1
     assert not any("adios2" in line["variant"] for line in lines)
@@ -177,6 +179,27 @@ def test_list_has_every_group():
     assert all(description for _, description in benches.list_benches())
 
 
+def test_list_says_what_a_benchmark_does_and_its_options(capsys):
+    assert main(["bench", "list", "shapes"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("shapes: conversions of random shapes")
+    assert "--classes LIST" in text and "multiples of 16" in text
+    assert all(entry.help for entry in registry.entries().values())
+    assert main(["bench", "list", "shape"]) == 2
+    assert "there is no benchmark 'shape'" in capsys.readouterr().err
+
+
+def test_options_of_a_benchmark_follow_its_name(capsys):
+    words = ["--seed", "7", "--cases", "1", "--size", "small", "--json", "-"]
+    assert main(["bench", "shapes", *words]) == 0
+    line = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert line["case"] == next(random_shapes(7, 1, (1,))).name
+    assert main(["bench", "shapes", "--cases", "0"]) == 1
+    assert "cases is 0; it is at least 1" in capsys.readouterr().err
+    assert main(["bench", "small", "--seed", "7"]) == 2
+    assert "small has no option --seed" in capsys.readouterr().err
+
+
 def test_unknown_name_and_size():
     with pytest.raises(NotFound, match="contiguous"):
         benches.run("contigous", report=print)
@@ -196,7 +219,7 @@ def test_a_mismatch_reports_nothing(monkeypatch, capsys):
         variants = [make_variant("good", good), make_variant("bad", bad)]
         made.measure("case", variants, 8, repetitions=3)
 
-    monkeypatch.setitem(benches.BENCHES, "broken", ("breaks", body))
+    monkeypatch.setitem(registry.KNOWN, "broken", registry.Entry("broken", "breaks", body))
     assert benches.run("broken", size="small", report=lines.append) == 1
     assert lines == []
     assert "case, bad" in capsys.readouterr().err

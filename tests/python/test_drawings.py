@@ -16,7 +16,7 @@ from tranship.drawing import scene as scenes
 from tranship.drawing.plan import arrange_lanes, draw_plan
 from tranship.drawing.scene import LABEL_RADIUS, Scene, is_in_box
 from tranship.drawing.topology import draw_topology
-from tranship_bench.tables import FIXED, OWN, colours_of, draw_table
+from tranship_bench.drawings.tables import FIXED, OWN, colours_of, draw_table
 
 Figure = pytest.importorskip("matplotlib.figure").Figure
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tranship_bench import benches, halo_nodes
+from tranship_bench import benches
+from tranship_bench.halo import nodes as halo_nodes
 
 
 @pytest.mark.parametrize("nodes", halo_nodes.NODES)

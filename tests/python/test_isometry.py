@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import threading
@@ -11,12 +12,15 @@ import pytest
 
 from support import run_small
 from tranship import Error, NotFound
-from tranship_bench import benches, figures, isometry
+from tranship_bench import benches, figures, registry
 from tranship_bench.isometry import expectations, measured_priorities, places, simulated
 from tranship_bench.isometry.applications import APPLICATIONS, VGG_LAYERS
 
-NAMES = list(isometry.BENCHES)
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+NAMES = [
+    name
+    for name, entry in registry.entries().items()
+    if entry.is_simulated and name.startswith("isometry-")
+]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +146,9 @@ def test_expectations_that_cannot_be_read(change):
 
 
 def test_a_benchmark_without_expectations():
-    with pytest.raises(NotFound, match=r"expected\.json.*install the package again"):
+    with pytest.raises(
+        NotFound, match=r"expected.isometry-figure99\.json.*install the package again"
+    ):
         expectations.expectations_of("isometry-figure99")
 
 
@@ -177,19 +183,19 @@ def test_off_results_make_the_command_fail(monkeypatch, capsys):
     def body(made):
         raise simulated.OffError("a is off")
 
-    monkeypatch.setitem(isometry.BENCHES, "isometry-figure10", ("fails", body))
+    entry = dataclasses.replace(benches.find("isometry-figure10"), body=body)
+    monkeypatch.setitem(registry.KNOWN, entry.name, entry)
     assert benches.run("isometry-figure10", size="small", report=print) == 1
     assert "not as expected: a is off" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_folder_says_what_it_does_and_why(name):
-    content = json.loads((FOLDER / name / "expected.json").read_text())
+def test_every_benchmark_says_what_it_does_and_why(name):
+    content = json.loads((expectations.FOLDER / f"{name}.json").read_text())
     assert content["source"]
     assert all(entry["reason"] for entry in content["expect"])
-    readme = (FOLDER / name / "README.md").read_text()
-    assert readme.startswith(f"# {name}\n")
-    assert "simulated" in readme
+    entry = benches.find(name)
+    assert "simulated" in entry.words and len(entry.help) > 100
 
 
 def test_realm_stages_in_host_memory_next_to_each_end():

@@ -15,7 +15,11 @@ from staging_servers import PATIENCE, Servers
 
 import tranship as ts
 from support import SOON_S
-from tranship_bench.namespaces import NetworkNamespace, network_namespace, why_no_namespaces
+from tranship_bench.processes.namespaces import (
+    NetworkNamespace,
+    network_namespace,
+    why_no_namespaces,
+)
 
 KEY = "2a" * 32
 

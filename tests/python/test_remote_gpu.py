@@ -18,25 +18,21 @@ import pytest
 
 from support import SOON_S
 from tranship import Engine, Error, InvalidArgument, Timeout
-from tranship_bench import (
-    benches,
-    figures,
-    remote_gpu_client,
-    remote_gpu_network,
-    remote_gpu_parts,
-    remote_gpu_sum,
-    targets,
-)
+from tranship_bench import benches, figures, targets
 from tranship_bench.harness import Bench, MismatchError
-from tranship_bench.remote_gpu_network import namespaces, rdma_kind, ucx_has_verbs
-from tranship_bench.remote_gpu_options import (
+from tranship_bench.remote_gpu import client as remote_gpu_client
+from tranship_bench.remote_gpu import network as remote_gpu_network
+from tranship_bench.remote_gpu import parts as remote_gpu_parts
+from tranship_bench.remote_gpu import sum as remote_gpu_sum
+from tranship_bench.remote_gpu.network import namespaces, rdma_kind, ucx_has_verbs
+from tranship_bench.remote_gpu.options import (
     FULL_SIZES,
     Options,
     Procedure,
     elements_text,
     fitting_elements,
 )
-from tranship_bench.remote_gpu_table import table_lines
+from tranship_bench.remote_gpu.table import table_lines
 
 NEAR = {"part 1, shared memory", "part 2, shared memory", "part 3, emulated CUDA IPC"}
 TCP = {"part 1, TCP", "part 2, TCP", "part 3, TCP"}
@@ -290,7 +286,7 @@ def test_want_of_time_is_said(capsys):
 )
 def test_bad_options(options, words):
     with pytest.raises(InvalidArgument, match=words):
-        Options.of(options)
+        benches.find("remote-gpu").options_of(options)
 
 
 def test_other_benchmarks_have_no_options():

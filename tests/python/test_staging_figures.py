@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,21 +13,19 @@ from staging_servers import Servers
 import tranship as ts
 from support import run_small
 from tranship import InvalidArgument, NotFound, _core
-from tranship.cli.talk import CommandError
-from tranship_bench import benches, dataspaces, figures
-from tranship_bench.commands.bench import counts_of
+from tranship_bench import benches, figures, registry
 from tranship_bench.dataspaces import transfers, workflows
 from tranship_bench.dataspaces.grids import Box, Grid, cube_of, prime_factors
 from tranship_bench.dataspaces.machine import SERVICE_S, Channels, Cluster
 from tranship_bench.harness import MismatchError
+from tranship_bench.isometry import expectations
 from tranship_bench.isometry.simulated import TRANSHIP as STYLE
 from tranship_bench.isometry.simulated import Run
-from tranship_bench.staging_designs import RECEIVERS, SENDERS
-from tranship_bench.staging_worker import Worker
-from tranship_bench.staging_workflow import Options, verify
+from tranship_bench.staging.designs import RECEIVERS, SENDERS
+from tranship_bench.staging.worker import Worker
+from tranship_bench.staging.workflow import verify
 
-NAMES = list(dataspaces.BENCHES)
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+NAMES = [name for name in registry.entries() if name.startswith("staging-figure")]
 
 
 # Grids
@@ -206,11 +203,11 @@ def test_simulated_lines_say_so_and_agree(name, capsys):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_folder_says_what_is_simulated(name):
-    content = json.loads((FOLDER / name / "expected.json").read_text())
+def test_every_benchmark_says_what_is_simulated(name):
+    content = json.loads((expectations.FOLDER / f"{name}.json").read_text())
     assert content["source"] and all(entry["reason"] for entry in content["expect"])
-    readme = (FOLDER / name / "README.md").read_text()
-    assert readme.startswith(f"# {name}\n") and "simulated" in readme
+    entry = benches.find(name)
+    assert "simulated" in entry.words and len(entry.help) > 100
 
 
 def test_one_launch_needs_one_launch():
@@ -284,19 +281,38 @@ def test_a_workflow_of_chosen_designs():
 )
 def test_options_that_cannot_be(given, words):
     with pytest.raises(InvalidArgument, match=words):
-        Options.of(given)
+        benches.find("staging-workflow").options_of(given)
 
 
 def test_shock_has_its_own_sizes(capsys):
     code = benches.run("staging-shock", size="small", report=print, options={"sizes": (8,)})
     assert code == 1
-    assert "take --quick, --iterations, --sender and --receiver alone" in capsys.readouterr().err
+    text = capsys.readouterr().err
+    assert "no option 'sizes'; there are quick, iterations, sender, receiver" in text
 
 
-def test_numbers_on_the_command_line():
-    assert counts_of("4,4,2", "--processes") == (4, 4, 2)
-    with pytest.raises(CommandError, match="--sizes 8,x is not a list of whole numbers"):
-        counts_of("8,x", "--sizes")
+def test_options_on_the_command_line():
+    workflow = benches.find("staging-workflow")
+    words = ["--processes", "4,4,2", "--quick", "--sender=direct", "--interval", "0.5"]
+    assert registry.parse_options(workflow, words) == {
+        "processes": (4, 4, 2),
+        "quick": True,
+        "sender": "direct",
+        "interval": 0.5,
+    }
+    for words, text in (
+        (["--sizes", "8,x"], "--sizes 8,x is not understood"),
+        (["--sizes"], "--sizes is not understood"),
+        (["--seed", "7"], "staging-workflow has no option --seed"),
+        (["8"], "staging-workflow has no option 8"),
+    ):
+        with pytest.raises(InvalidArgument, match=text):
+            registry.parse_options(workflow, words)
+    remote = benches.find("remote-gpu")
+    given = registry.parse_options(remote, ["--limit", "28M", "--transports", "tcp,ipc"])
+    assert given == {"limit": 28_000_000, "transports": ("tcp", "ipc")}
+    with pytest.raises(InvalidArgument, match="--limit none is not understood"):
+        registry.parse_options(remote, ["--limit", "none"])
 
 
 def test_a_machine_without_a_network_is_refused():

@@ -17,6 +17,7 @@ from tranship.cli.inputs import seconds_text
 from tranship.cli.talk import CommandError, print_table, say, table_of
 from tranship.files import open_to_append, write_text
 
+from ..registry import Entry, help_of, parse_options
 from ..results import is_emulated, is_share
 
 __all__ = ["COMMAND", "bench"]
@@ -35,133 +36,6 @@ tranship bench staging-workflow --processes 4,4,2 --sizes 8,64
 
 SIZES = ("small", "full")
 
-QuickOption = Annotated[
-    bool,
-    typer.Option(
-        "--quick",
-        help="Fewer runs and sizes, for benchmarks that have this option: a minute or two.",
-    ),
-]
-LimitOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ELEMENTS",
-        help="remote-gpu: largest vector, as in 28M. Default: 400M, or what fits into memory.",
-    ),
-]
-MinutesOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="N",
-        help="remote-gpu: minutes after which no case begins. Default: 10; with --quick 1.",
-    ),
-]
-RepeatsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="remote-gpu: number of sums that the GPU computes.",
-    ),
-]
-TransportsOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LIST",
-        help="remote-gpu: transports among shared,ipc,tcp,rdma. Default: all.",
-    ),
-]
-LaunchOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="WORDS",
-        help="remote-gpu: command that starts the server elsewhere, as in 'ssh gpu2'; "
-        "needs --addresses.",
-    ),
-]
-AddressesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CLIENT,SERVER",
-        help="remote-gpu: addresses on which the two processes listen.",
-    ),
-]
-LoopbackOption = Annotated[
-    bool,
-    typer.Option(
-        "--loopback",
-        help="remote-gpu: run TCP over loopback, without a network namespace.",
-    ),
-]
-ProcessesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="W,R,S",
-        help="staging-workflow: writers, readers and servers. Default: one writer and one "
-        "reader a GPU, or two of each.",
-    ),
-]
-SizesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LIST",
-        help="staging-workflow: sizes in MiB of each writer's data (default: 8,64,256); "
-        "shapes: of the arrays (default: 64).",
-    ),
-]
-IterationsOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="staging-workflow, staging-shock: iterations that count. Default: 10; with --quick 5.",
-    ),
-]
-IntervalOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        help="staging-workflow: seconds between the starts of two iterations. Default: 0.",
-    ),
-]
-SeedOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="shapes, types: seed of the random cases: it gives the same ones everywhere. "
-        "Default: 1.",
-    ),
-]
-CasesOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="shapes, types: number of cases. Default: 50 shapes, 150 types.",
-        min=1,
-    ),
-]
-ClassesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LIST",
-        help="shapes: classes among round,odd,sliced,broadcast. Default: the first three.",
-    ),
-]
-SenderOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DESIGN",
-        help="staging-workflow, staging-shock: design of puts: pipeline, 'strong baseline' or "
-        "direct. Default: all.",
-    ),
-]
-ReceiverOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DESIGN",
-        help="staging-workflow, staging-shock: design of gets: 'strong baseline', hybrid or "
-        "direct. Default: all.",
-    ),
-]
-
 
 def bench_names(incomplete: str) -> list[str]:
     """Returns what a shell proposes for the name of a benchmark."""
@@ -171,12 +45,13 @@ def bench_names(incomplete: str) -> list[str]:
 
 
 def bench(
-    name: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            metavar="NAME",
+            metavar="NAME [OPTION]...",
             autocompletion=bench_names,
-            help='Name of a benchmark, or "list" for all names.',
+            help='Name of a benchmark with options of its own, or "list" for all names; '
+            '"list NAME" says what a benchmark does, and which options it has.',
         ),
     ],
     machine: Annotated[
@@ -196,23 +71,6 @@ def bench(
     size: Annotated[
         str, typer.Option(metavar="small|full", help="small takes seconds; full is for figures.")
     ] = "full",
-    quick: QuickOption = False,
-    limit: LimitOption = None,
-    minutes: MinutesOption = None,
-    repeats: RepeatsOption = None,
-    transports: TransportsOption = None,
-    launch: LaunchOption = None,
-    addresses: AddressesOption = None,
-    loopback: LoopbackOption = False,
-    processes: ProcessesOption = None,
-    sizes: SizesOption = None,
-    iterations: IterationsOption = None,
-    interval: IntervalOption = None,
-    sender: SenderOption = None,
-    receiver: ReceiverOption = None,
-    seed: SeedOption = None,
-    cases: CasesOption = None,
-    classes: ClassesOption = None,
 ) -> int:
     """Run a benchmark, which verifies its data or simulates a machine, and print its results."""
     if size not in SIZES:
@@ -225,34 +83,20 @@ def bench(
             "install them again, beside this version: pip install ./benchmarks",
             exit_code=1,
         ) from error
-    known: list[tuple[str, str]] = list(benches.list_benches())
-    if name == "list":
-        list_names(known, json_file)
+    name, *rest = words
+    if name == "list" and not rest:
+        list_names(list(benches.list_benches()), json_file)
         return 0
-    if name not in dict(known):
+    names = dict(benches.list_benches())
+    asked = rest[0] if name == "list" else name
+    if asked not in names:
         raise CommandError(
-            f"there is no benchmark {name!r}", "`tranship bench list` prints their names"
+            f"there is no benchmark {asked!r}", "`tranship bench list` prints their names"
         )
-    given: dict[str, Any] = {
-        "quick": quick or None,
-        "limit": count_of(limit) if limit is not None else None,
-        "minutes": minutes,
-        "repeats": repeats,
-        "transports": tuple(transports.split(",")) if transports is not None else None,
-        "launch": launch,
-        "addresses": addresses,
-        "loopback": loopback or None,
-        "processes": counts_of(processes, "--processes") if processes is not None else None,
-        "sizes": counts_of(sizes, "--sizes") if sizes is not None else None,
-        "iterations": iterations,
-        "interval": interval,
-        "sender": sender,
-        "receiver": receiver,
-        "seed": seed,
-        "cases": cases,
-        "classes": tuple(classes.split(",")) if classes is not None else None,
-    }
-    options = {name: value for name, value in given.items() if value is not None}
+    if name == "list":
+        describe(benches.find(asked))
+        return 0
+    options = parse_options(benches.find(name), rest) if rest else {}
     run: Callable[..., int] = functools.partial(benches.run, options=options)
     if json_file is None:
         return run(name, size=size, machine=machine, report=print_line)
@@ -269,31 +113,17 @@ def bench(
     return code
 
 
-COMMAND = (bench, EXAMPLES)
+COMMAND = (bench, EXAMPLES, True)
+"""The function, its examples, and that a benchmark's own options go to it as arguments."""
 
 
-def count_of(text: str) -> int:
-    """Returns the number of elements in a text such as "1000", "10k" or "28M"."""
-    unit = {"k": 10**3, "m": 10**6}.get(text[-1:].lower(), 1)
-    try:
-        count = round(float(text if unit == 1 else text[:-1]) * unit)
-    except (ValueError, OverflowError):
-        count = 0
-    if count < 1:
-        raise CommandError(
-            f"--limit {text} is not a number of elements", "write it as 1000, 10k or 28M"
-        )
-    return count
-
-
-def counts_of(text: str, option: str) -> tuple[int, ...]:
-    """Returns the whole numbers in a text such as "4,4,2"."""
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise CommandError(
-            f"{option} {text} is not a list of whole numbers", f"write them as: {option} 4,4,2"
-        ) from None
+def describe(entry: Entry) -> None:
+    """Prints what a benchmark measures, what its module says, and its options."""
+    print(f"{entry.name}: {entry.words}\n\n{entry.help}")
+    if entry.options is not None:
+        print("\nOptions:")
+        for option, words in help_of(entry.options):
+            print(f"  {option:28} {words}")
 
 
 def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:

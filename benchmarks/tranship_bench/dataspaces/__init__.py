@@ -5,30 +5,3 @@ the service's own placement puts them, and requests to servers take simulated ti
 says so: ``"simulated": true``. ``checked`` means that every simulated task ended and that the bytes
 add up.
 """
-
-from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
-
-from ..isometry.simulated import SimulatedBench, run_one
-from . import reassembly, workflows
-
-__all__ = ["BENCHES", "run"]
-
-Body = Callable[[SimulatedBench], None]
-
-BENCHES: dict[str, tuple[str, Body]] = {
-    "staging-figure9a": (
-        "puts and gets by design, 64 writers and 64 readers, simulated",
-        workflows.figure9a,
-    ),
-    "staging-figure9b": ("objects put together, by design, simulated", reassembly.figure9b),
-    "staging-figure10": (
-        "weak scaling of a workflow on 8 to 16,384 GPUs, simulated",
-        workflows.figure10,
-    ),
-}
-
-
-run = partial(run_one, BENCHES)

@@ -1,4 +1,52 @@
-"""Figures 9a and 10: iterations of puts and gets, simulated on Perlmutter's nodes."""
+"""Figures 9a and 10: iterations of puts and gets, simulated on Perlmutter's nodes.
+
+``staging-figure9a``: Table 1's workflow: 64 writers put a variable, 64 readers get it in another
+decomposition, 32 servers on 8 nodes keep it; 8 MiB to 1 GiB of each writer, ten iterations, one
+every 2 s; by the designs of sender and receiver; simulated.
+- Follows: DataSpaces-GPU (Euro-Par'23), section 5.1, Table 1 and Figure 9a.
+- The paper: direct (GPUDirect RDMA) puts take 53 % less than its baseline at 8 MB, 34 % at 1024 MB;
+  pipeline is as slow as the baseline; gets take up to 28 % (hybrid) and 33 % (direct) less.
+
+What is simulated: copies by the real planner and scheduler on virtual time, on the nodes of the
+profile `perlmutter-processes` (four processes a node, each with a GPU and a card; all rates
+derived, none measured there). Objects lie on the servers that the service's own placement names.
+Requests are part of the time: a put sends two to its primary; a get sends one to each index server
+of its box, and one to each server that lent it memory. Each is two messages of the profile's
+smallest size and 21.4 us of the server's only core, which is what `tranship bench
+staging-questions` measured at most. Times are those until the last process was done, `mean_s`
+the mean of all, of which the `less_than_…` are taken; the paper does not say which of the two it
+shows.
+
+- *baseline*: GPU to pageable memory (8 GB/s), then copied to pinned memory and over the network; a
+  get is put together by one thread, line by line, and goes to the GPU from pageable memory.
+- *pipeline*: the same, and the request to the server runs while the GPU's array is copied.
+- *strong baseline*: the same through pinned memory that was there, put together by all threads.
+- *hybrid*: objects to pinned memory, and each from there to the GPU by a launch.
+- *direct*: between the GPU and the server's pinned memory in one hop; a launch for each object.
+- *tranship*: what the planner chooses (`path_of_a_put`: the direct way), in one launch.
+
+``staging-figure10``: Weak scaling of the shock-hydrodynamics workflow's puts and gets: 256^3 cells
+of three variables of each GPU, on 8 to 256 GPUs with Table 2's servers, and on to 16,384 with as
+many GPUs a server; by design; simulated.
+- Follows: DataSpaces-GPU (Euro-Par'23), section 5.2, Table 2 and Figure 10.
+- The paper: direct puts take about 24 % less than others, direct gets 40 % less than the baseline's
+  and 17 % less than hybrid ones; the time is "relatively constant" to 256 GPUs.
+
+What is simulated is as on staging-figure9a. The planner's own way is simulated on the profile
+`perlmutter` too, where a process may use all cards of its node: there, each copy takes four lanes.
+`relative` is the time of the slowest process over that on 8 GPUs, `relative_mean` that of the mean
+process.
+- Ten iterations to 256 GPUs, as in the paper; one beyond, since all take the same virtual time.
+- Domains are products of factors as near to a cube as they can be: 2048 x 2048 x 1024 cells for 256
+  GPUs, where Table 2 has the cubes 1280^3 and 1536^3, which are those of 125 and 216 processes; its
+  total sizes are not those of 256^3 cells a GPU either, but for 8.
+- Readers cut the domain finer along the first dimension and coarser along the last: each gets half
+  (with 27 GPUs a third) of two (three) objects, as whole slabs. One decomposition for both would
+  leave nothing to put together.
+- Servers know the domain before the first put (`Staging.define`). 27 objects of a variable lie on
+  16 servers: one or two on each, where on 8 GPUs each has two. Without that, some would have three.
+- Node counts beyond the profile's 1536 repeat its node; the network has no switch that is shared.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +61,7 @@ import numpy.typing as npt
 from ..harness import machine_name
 from ..isometry.simulated import TRANSHIP as STYLE
 from ..isometry.simulated import Run, SimulatedBench
+from ..registry import simulates
 from .grids import Grid, cube_of
 from .machine import SERVICE_S, Channels, Cluster
 from .transfers import ELEMENT_BYTES, TRANSHIP, Workflow
@@ -172,6 +221,7 @@ def timed(phases: list[Seconds]) -> Timed:
     return Timed([float(each.max()) for each in phases], [float(each.mean()) for each in phases])
 
 
+@simulates("staging-figure9a", "puts and gets by design, 64 writers and 64 readers, simulated")
 def figure9a(bench: SimulatedBench) -> None:
     """Simulates Table 1: one variable, 8 MiB to 1 GiB of each writer."""
     machine = bench.machine(MACHINE)
@@ -190,6 +240,7 @@ def figure9a(bench: SimulatedBench) -> None:
                 emit(bench, f"{way} {size >> 20} MiB", pair, way, load, one, values)
 
 
+@simulates("staging-figure10", "weak scaling of a workflow on 8 to 16,384 GPUs, simulated")
 def figure10(bench: SimulatedBench) -> None:
     """Simulates Table 2: 256^3 cells of three variables of each GPU, on 8 to 16,384 GPUs."""
     scale(bench, bench.machine(MACHINE), PAIRS)

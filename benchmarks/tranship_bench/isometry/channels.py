@@ -1,7 +1,14 @@
-"""Table 5: the rate of each channel of the cluster, with one direct copy at a time."""
+"""Table 5: the rate of each channel of the cluster, with one direct copy at a time.
+
+- Each channel of Sapling, one direct copy of 128 MiB; simulated.
+- Follows: Isometry (ICS'18), Table 5.
+- The profile's peaks are the table's, so this checks that one transfer reaches a channel's peak:
+  that tiles are large enough and latencies hidden or small.
+"""
 
 from __future__ import annotations
 
+from ..registry import simulates
 from .places import instance_shape, memory, vector_shape
 from .simulated import Run, SimulatedBench, Style
 
@@ -32,6 +39,7 @@ def channel_rates(machine: str, source: str, target: str, count: int) -> float:
     return run.finish()
 
 
+@simulates("isometry-table5", "each channel of Sapling, simulated")
 def table5(bench: SimulatedBench) -> None:
     """Simulates a direct copy over every pair of memories of every row."""
     machine = bench.machine("sapling")

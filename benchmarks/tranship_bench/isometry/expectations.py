@@ -1,9 +1,8 @@
-"""The paper's measurements, from the expected.json of a benchmark, and the check of lines."""
+"""The paper's measurements, from a file of ``expected/``, and the check of lines."""
 
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,9 @@ __all__ = ["Expectation", "expectations_of", "measure_of", "parse"]
 
 Line = dict[str, Any]
 Bound = Literal["near", "at least", "at most"]
+
+FOLDER = Path(__file__).resolve().parents[1] / "expected"
+"""Folder with a file for each simulated benchmark."""
 
 BOUNDS: tuple[Bound, ...] = ("near", "at least", "at most")
 SIZES = ("any", "full", "small")
@@ -85,32 +87,21 @@ def measure_of(line: Line, measure: str) -> float | None:
     return float(found) if isinstance(found, int | float) else None
 
 
-def folders() -> list[Path]:
-    """Returns the folders that are searched: in the installed package, then the source tree."""
-    package = Path(__file__).resolve().parents[1]
-    return [package / "expected", package.parent]
-
-
 def expectations_of(bench: str) -> list[Expectation]:
     """Returns the expectations of a benchmark.
 
     Raises:
-        NotFound: The benchmark has no expected.json.
+        NotFound: The benchmark has no file of them.
         Error: The file is malformed.
     """
-    paths = [folder / bench / "expected.json" for folder in folders()]
-    path = next((path for path in paths if path.is_file()), None)
-    if path is None:
-        raise NotFound(
-            f"the benchmark {bench} has no {os.path.join(bench, 'expected.json')} in "
-            f"{' or '.join(str(folder) for folder in folders())}",
-            "install the package again",
-        )
+    path = FOLDER / f"{bench}.json"
+    if not path.is_file():
+        raise NotFound(f"there is no file {path}", "install the package again")
     return parse(path.read_text(encoding="utf-8"), path)
 
 
 def parse(text: str, path: Path) -> list[Expectation]:
-    """Returns the entries of an expected.json."""
+    """Returns the entries of such a file."""
     try:
         content = json.loads(text)
         entries = content["expect"]

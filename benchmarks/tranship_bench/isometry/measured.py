@@ -4,6 +4,46 @@ Cases are named as in the simulated figures. Another process stands for the othe
 the paper sends over InfiniBand cross the memory of one machine here, or NVLink. Cases whose
 memories are missing are left out; a note on stderr names each case and the reason. All data are
 compared.
+
+``isometry-figure7-measured``: Figure 7 on this machine: 512 MiB as 8 instances of 2 Mi points with
+8 integers, submitted at once, between host memory, GPUs, files and another process that stands for
+another node. Real files, processes and GPUs; every byte is compared.
+- Follows: Isometry (ICS'18), section 6.1 and Figure 7; the simulated one is
+  `benchmarks/isometry-figure7`.
+- Sequential hops: each hop is a copy of a whole instance by this engine, waited for before the next
+  hop; instances on the way lie in pinned memory here and in shared memory between the processes.
+  "An instance at a time" has room for one, "two instances overlap" for two.
+- Not as in the paper: the other node is a process of this machine, so the network is shared memory,
+  or NVLink (CUDA IPC) between GPUs; there is no card with RDMA.
+
+``isometry-figure9a-measured``: Figure 9a on this machine: the full and the simple planner, in one
+layout; 256 MiB as 4 instances of 2 Mi points with 8 integers, submitted at once, between the same
+twelve pairs of memories as in the simulated figure. Every byte is compared.
+- Follows: Isometry (ICS'18), section 6.3 and Figure 9a; the simulated one is
+  `benchmarks/isometry-figure9a`.
+- A transfer that is predicted to take more than a second (small runs to a disk) is measured with
+  fewer points; rates compare, and the line's `bytes` says how many were moved.
+- A star is another process of this machine, not another node.
+
+``isometry-figure9b-measured``: Figure 9b on this machine: the full and the simple planner, SPSL and
+SPDL, from an array of structures to a structure of arrays; 256 MiB as 4 instances of 2 Mi points
+with 8 integers, submitted at once, between the same twelve pairs of memories as in the simulated
+figure. Every byte is compared.
+- Follows: Isometry (ICS'18), section 6.3 and Figure 9b; the simulated one is
+  `benchmarks/isometry-figure9b`.
+- A transfer that is predicted to take more than a second (small runs to a disk) is measured with
+  fewer points; rates compare, and the line's `bytes` says how many were moved.
+- A star is another process of this machine, not another node.
+
+``isometry-figure11-measured``: Figure 11 on this machine: 512 MiB as 8 instances from a GPU to the
+GPU, or the host memory, of another process, in the same layout and from an array of structures to a
+structure of arrays. Every byte is compared.
+- Follows: Isometry (ICS'18), section 6.4 and Figure 11. The paper compares with MVAPICH2-GPU (as
+  fast in the same layout, some 4 times slower with a conversion). No MPI is used here: the other
+  bar is what a program does by hand.
+- By hand: whole instances through pinned memory and shared memory, one hop after the other; to
+  convert, one strided copy for each field packs the instance on its way to pinned memory. The
+  copies are this engine's.
 """
 
 from __future__ import annotations
@@ -18,7 +58,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..harness import Bench, SkippedError, Variant
-from ..host import timed
+from ..host.copies import timed
+from ..registry import measures
 from .pipelining import SCENARIOS
 from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS
 from .real_places import SHARED, FarStores, Form, LackingError, Stores, World, open_world
@@ -199,6 +240,10 @@ def each_case(
         raise SkippedError("none of its memories are here")
 
 
+@measures(
+    "isometry-figure7-measured",
+    "pipelined hops beside sequential hops of whole instances, on this machine",
+)
 def figure7(bench: Bench) -> None:
     """Measures several hops at once, beside sequential hops of whole instances."""
     number = bench.pick(FULL_NUMBER, SMALL_NUMBER)
@@ -233,11 +278,16 @@ def figure7(bench: Bench) -> None:
         each_case(bench, world, list(SCENARIOS), measure)
 
 
+@measures("isometry-figure9a-measured", "full and simple paths, on this machine")
 def figure9a(bench: Bench) -> None:
     """Measures the planners in one layout."""
     compare_planners(bench, PLAIN_PLANNERS, soa=False)
 
 
+@measures(
+    "isometry-figure9b-measured",
+    "full, simple, SPSL and SPDL paths with a conversion, on this machine",
+)
 def figure9b(bench: Bench) -> None:
     """Measures the planners with a conversion from AOS to SOA."""
     compare_planners(bench, ALL_PLANNERS, soa=True)
@@ -310,6 +360,7 @@ def measure_rates(bench: Bench, case: str, ways: list[tuple[Batch, Variant]]) ->
 BY_HAND = "by hand: whole, fields packed one by one"
 
 
+@measures("isometry-figure11-measured", "GPU to GPU of another process, beside sending by hand")
 def figure11(bench: Bench) -> None:
     """Measures GPU to GPU of another process, in one layout and converted, beside copies by hand.
 

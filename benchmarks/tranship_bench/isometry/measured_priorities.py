@@ -2,6 +2,16 @@
 
 This engine's priorities run beside its first-come order and beside Realm's scheme: copier threads
 that take the next hop of the highest priority and move whole instances to the end.
+
+- Figure 8 on this machine: a transfer of 64, 16 or 4 MiB at high priority that starts while 1, 4 or
+  16 transfers of 64 MiB are in progress; pinned memory to a GPU (8a), a GPU to another process
+  (8b). Seconds from its submission to its end, at four moments of arrival; every byte is compared.
+- Follows: Isometry (ICS'18), section 6.2 and Figure 8; the simulated one is
+  `benchmarks/isometry-figure8`.
+- Beside it: Realm-style copier threads, which take the hop of the highest priority and move whole
+  instances, with memory for two transfers over several hops, given out in the order of submission;
+  and this engine without a priority ("first come").
+- Where there is no GPU, 8a is host memory to another process, 8b a file to another process.
 """
 
 from __future__ import annotations
@@ -17,6 +27,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from ..harness import Bench, MismatchError
+from ..registry import measures
 from .measured import WAIT_S, Batch, Ends, WholeHops
 from .real_places import Form, LackingError, World, open_world
 
@@ -193,6 +204,7 @@ class Race:
 Style = Callable[[Race, float], float]
 
 
+@measures("isometry-figure8-measured", "a transfer of high priority beside others, on this machine")
 def figure8(bench: Bench) -> None:
     """Measures direct transfers (8a) and transfers over several hops (8b)."""
     with open_world(bench) as world:

@@ -11,8 +11,8 @@ from typing import Any
 
 from tranship.engine import Engine
 
-from ..child import Service, serve
-from ..gpu import gpu_count
+from ..gpu.copies import gpu_count
+from ..processes.child import Service, serve
 from .real_places import Form, Stores
 
 

@@ -26,11 +26,11 @@ from tranship.engine import Engine
 from tranship.errors import Error
 from tranship.peer import Peer
 
-from ..data import seeded
-from ..disk import file_holds, forget, spoil_file, write_file
-from ..gpu import Side
+from ..files.disk import file_holds, forget, spoil_file, write_file
+from ..gpu.copies import Side
 from ..harness import Array, Bench, as_bytes, blank, same, spoil
-from ..peer import Program, child_environment
+from ..processes.data import seeded
+from ..processes.peer import Program, child_environment
 
 FIELDS = 8
 SEED = 7

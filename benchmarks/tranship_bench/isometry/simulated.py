@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from ..results import Line, make_line, rounded
 from .expectations import Expectation, expectations_of, measure_of
 from .places import Shape, staged_path
 
-__all__ = ["TRANSHIP", "IncompleteError", "OffError", "Run", "SimulatedBench", "Style", "run_one"]
+__all__ = ["TRANSHIP", "IncompleteError", "OffError", "Run", "SimulatedBench", "Style"]
 
 
 class OffError(Exception):
@@ -282,22 +282,3 @@ class SimulatedBench:
         ]
         if self._off or missing:
             raise OffError("; ".join(self._off + missing))
-
-
-def run_one(
-    benches: Mapping[str, tuple[str, Callable[[SimulatedBench], None]]],
-    name: str,
-    *,
-    size: Literal["small", "full"],
-    machine: str | None,
-    report: Report,
-) -> None:
-    """Runs one of some simulated benchmarks.
-
-    Raises:
-        OffError: A result is not as expected; its lines are reported.
-        IncompleteError: A simulated task did not end.
-    """
-    bench = SimulatedBench(name, size=size, machine=machine, report=report)
-    benches[name][1](bench)
-    bench.close()

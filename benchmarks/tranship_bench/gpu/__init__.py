@@ -1,0 +1,1 @@
+"""Copies inside GPUs, and to and from them."""

@@ -1,0 +1,156 @@
+"""Several short copies inside a GPU in one call, from Python, beside PyTorch's copies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tranship.engine import Engine
+
+from ..harness import Bench, Bytes, random_bytes, same
+from ..registry import measures
+from .copies import Side, find_library, gpu_engine
+
+__all__ = ["gpu_calls"]
+
+PAIRS = 1000
+PAIR_BYTES = 1024
+TIMEOUT = 60.0
+
+
+@measures("gpu-calls", "several short copies inside a GPU in one call, beside PyTorch")
+def gpu_calls(bench: Bench) -> None:
+    """Measures three faces of fields and a thousand pairs, each call waited for."""
+    with gpu_engine(bench) as engine:
+        torch = find_library(engine, "torch")
+        for side in (bench.pick(64, 8), bench.pick(256, 16)):
+            for width in (1, 2):
+                faces(bench, engine, torch, side, width)
+        pairs(bench, engine, torch)
+        if torch is not None:
+            other_pairs(bench, engine, torch)
+
+
+class Calls:
+    """Copies of one case: of PyTorch's tensors where it is there, else of the engine's arrays."""
+
+    def __init__(
+        self, engine: Engine, torch: Any, pairs: list[tuple[Any, Any]], targets: list[Side]
+    ) -> None:
+        self.engine = engine
+        self.torch = torch
+        self.targets = targets
+        self.pairs = pairs
+        if torch is not None:
+            tensors = [[torch.as_tensor(end, device="cuda") for end in pair] for pair in pairs]
+            self.pairs = [(source, target) for source, target in tensors]
+
+    def ways(self) -> dict[str, Callable[[], object]]:
+        """Returns the ways to carry all pairs to their end."""
+        engine, given = self.engine, self.pairs
+        prepared = engine.prepare_all(given)
+        if self.torch is None:
+            return {
+                "copy_all": lambda: engine.copy_all(given).wait(timeout=TIMEOUT),
+                "prepared": lambda: prepared.start().wait(timeout=TIMEOUT),
+            }
+        wait = self.torch.cuda.synchronize
+        stream = self.torch.cuda.current_stream()
+        sources, targets = (list(some) for some in zip(*given, strict=True))
+
+        def by_copies() -> None:
+            for source, target in given:
+                target.copy_(source)
+            wait()
+
+        def together() -> None:
+            self.torch._foreach_copy_(targets, sources)
+            wait()
+
+        return {
+            "copy_all": lambda: (engine.copy_all(given, stream=stream), wait()),
+            "prepared": lambda: (prepared.start(stream=stream), wait()),
+            "PyTorch, copy_": by_copies,
+            "PyTorch, _foreach_copy_": together,
+        }
+
+    def measure(self, bench: Bench, case: str, wanted: Bytes, rounds: int) -> None:
+        """Reports the seconds of each way; the ways take turns."""
+        ways = self.ways()
+        seconds: dict[str, list[float]] = {name: [] for name in ways}
+        for name, work in ways.items():  # what is made once, and whether it is right
+            for side in self.targets:
+                side.spoil()
+            for _ in range(3):
+                work()
+            if not same(np.concatenate([side.read() for side in self.targets]), wanted):
+                raise AssertionError(f"{case}, {name}: a copy arrived changed")
+        for _ in range(rounds):
+            for name, work in ways.items():
+                begin = time.perf_counter()
+                work()
+                seconds[name].append(time.perf_counter() - begin)
+        for name, times in seconds.items():
+            bench.emit(case, name, wanted.size, times, conditions={"timed": "python"})
+
+
+def faces(bench: Bench, engine: Engine, torch: Any, side: int, width: int) -> None:
+    """Measures the first layers along each dimension of a field, each packed into an array."""
+    shape = (side, side, side)
+    field = Side(engine, "device0", shape, "f4")
+    data = random_bytes(field.nbytes)
+    field.write(data)
+    values = data.view("f4").reshape(shape)
+    some, every = slice(width), slice(None)
+    boxes = [(some, every, every), (every, some, every), (every, every, some)]
+    targets = [Side(engine, "device0", values[box].shape, "f4") for box in boxes]
+    given = [(field.array[box], one.array) for box, one in zip(boxes, targets, strict=True)]
+    wanted = np.concatenate([values[box].reshape(-1) for box in boxes]).view(np.uint8)
+    case = f"three faces, {width} wide, of a field of {side} x {side} x {side}"
+    calls = Calls(engine, torch, given, targets)
+    calls.measure(bench, case, wanted, bench.pick(300, 3))
+
+
+def pairs(bench: Bench, engine: Engine, torch: Any) -> None:
+    """Measures rows of two arrays, which are arrays of their own for the call."""
+    shape = (bench.pick(PAIRS, 20), PAIR_BYTES // 4)
+    source, target = (Side(engine, "device0", shape, "f4") for _ in range(2))
+    data = random_bytes(source.nbytes)
+    source.write(data)
+    given = [(source.array[k], target.array[k]) for k in range(shape[0])]
+    calls = Calls(engine, torch, given, [target])
+    calls.measure(bench, f"{shape[0]} pairs of {PAIR_BYTES} B", data, bench.pick(60, 2))
+
+
+def other_pairs(bench: Bench, engine: Engine, torch: Any) -> None:
+    """Measures lists of a thousand pairs of which none comes twice: the targets change places."""
+    count, rounds = bench.pick(PAIRS, 20), bench.pick(60, 2)
+    shape = (count, PAIR_BYTES // 4)
+    source, target = (torch.empty(shape, device="cuda") for _ in range(2))
+    source.copy_(torch.rand(shape))
+    sources, targets = list(source), list(target)
+    stream = torch.cuda.current_stream()
+    seconds: dict[str, list[float]] = {"copy_all": [], "PyTorch, _foreach_copy_": []}
+    random = np.random.default_rng(1)
+    for _ in range(rounds):
+        order = random.permutation(count)
+        there = [targets[k] for k in order]
+        given = list(zip(sources, there, strict=True))
+        for name, work in (
+            ("copy_all", lambda given=given: engine.copy_all(given, stream=stream)),
+            ("PyTorch, _foreach_copy_", lambda there=there: torch._foreach_copy_(there, sources)),
+        ):
+            target.zero_()
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            work()
+            torch.cuda.synchronize()
+            seconds[name].append(time.perf_counter() - begin)
+            if not torch.equal(target[torch.as_tensor(order, device="cuda")], source):
+                raise AssertionError(f"{name}: a copy arrived changed")
+    case = f"{count} other pairs of {PAIR_BYTES} B each time"
+    for name, times in seconds.items():
+        bench.emit(case, name, count * PAIR_BYTES, times, conditions={"timed": "python"})

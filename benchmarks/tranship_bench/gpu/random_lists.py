@@ -1,0 +1,292 @@
+"""Random lists of pieces and pages inside a GPU, beside one piece of as many bytes and PyTorch.
+
+- random lists of pieces and pages inside a GPU, up to 128 MiB (`--seed`, `--cases`): of one length
+  and of any, scattered, ascending and in runs of eight; each waited for, not prepared and prepared;
+  beside one piece of as many bytes, and PyTorch's indexing with the lists in host memory.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tranship.engine import Engine
+
+from ..harness import Bench, Bytes, Variant, random_bytes, same
+from ..quantiles import QUANTILES, emit_quantiles
+from ..registry import SeedOptions, measures
+from .copies import Side, engine_seconds, find_library, gpu_engine
+from .shapes import nothing, ok, placed
+
+__all__ = ["gpu_random_lists"]
+
+KINDS = ("pieces of one length", "pieces of any lengths", "pages")
+ORDERS = ("scattered", "ascending", "in runs of 8")
+COUNT_MAX = 1 << 17
+"""Most pieces of a list."""
+TIMEOUT = 60.0
+
+Offsets = npt.NDArray[np.int64]
+
+
+@dataclass
+class RandomList:
+    """Pieces of a block of memory; no two overlap in the target."""
+
+    name: str
+    kind: str
+    read: Offsets
+    written: Offsets
+    lengths: Offsets
+    page_bytes: int = 0
+    """Bytes of each page, if it is a list of pages."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all pieces."""
+        return int(self.lengths.sum())
+
+    @property
+    def extent(self) -> int:
+        """Bytes of each of the two blocks."""
+        ends = (self.read + self.lengths).max(), (self.written + self.lengths).max()
+        return int(max(ends))
+
+    def moved(self, source: Bytes, target: Bytes) -> Bytes:
+        """Returns the target after a copy of each piece by NumPy."""
+        result = target.copy()
+        lists = (self.read.tolist(), self.written.tolist(), self.lengths.tolist())
+        for begin, to, length in zip(*lists, strict=True):
+            result[to : to + length] = source[begin : begin + length]
+        return result
+
+
+def random_lists(seed: int, count: int, bytes_most: int) -> Iterator[RandomList]:
+    """Yields lists of at most `bytes_most` bytes: of each kind in turn, in any order and size."""
+    generator = np.random.default_rng(seed)
+    for number in range(count):
+        kind = KINDS[number % len(KINDS)]
+        order = str(generator.choice(ORDERS, p=(0.6, 0.2, 0.2)))
+        total = int(np.exp(generator.uniform(np.log(bytes_most / 64), np.log(bytes_most))))
+        unit = int(generator.choice([1, 4, 16, 256]))
+        most = max(min(64 << 10, total // 16), 2 * unit)
+        mean = int(np.exp(generator.uniform(np.log(max(unit, 64)), np.log(most))))
+        mean = max(mean // unit, 1) * unit
+        places = min(max(total // mean, 8), COUNT_MAX)
+        if kind == KINDS[1]:
+            lists = any_lengths(generator, places, mean, unit)
+        else:
+            lists = one_length(generator, places, mean)
+        read, written, lengths = ordered(generator, order, *lists)
+        name = f"{kind} {number}: {len(read)} of some {mean} B, {order}, in units of {unit} B"
+        page_bytes = mean if kind == KINDS[2] else 0
+        yield RandomList(name, kind, read, written, lengths, page_bytes)
+
+
+def one_length(
+    generator: np.random.Generator, places: int, mean: int
+) -> tuple[Offsets, Offsets, Offsets]:
+    """Draws half of the places of a grid, in ascending order of the target."""
+    count = max(places // 2, 4)
+    written = np.sort(generator.permutation(places)[:count]) * mean
+    read = np.sort(generator.permutation(places)[:count]) * mean
+    return read, written, np.full(count, mean)
+
+
+def any_lengths(
+    generator: np.random.Generator, places: int, mean: int, unit: int
+) -> tuple[Offsets, Offsets, Offsets]:
+    """Draws pieces of lengths up to four times the mean, with gaps between them."""
+    count = max(places // 2, 4)
+    lengths = (generator.exponential(mean / unit, count).clip(1, 4 * mean / unit)).astype(int)
+    gaps = generator.integers(0, max(mean // unit, 1) + 1, (2, count))
+    ends = np.cumsum(lengths + gaps, axis=1)
+    read, written = (ends - lengths) * unit
+    return read, written, lengths * unit
+
+
+def ordered(
+    generator: np.random.Generator, order: str, read: Offsets, written: Offsets, lengths: Offsets
+) -> tuple[Offsets, Offsets, Offsets]:
+    """Brings ascending pieces into their order: all, none or groups of eight are scattered."""
+    group = {"scattered": 1, "ascending": len(read), "in runs of 8": 8}[order]
+    groups = -(-len(read) // group)
+    moved = (generator.permutation(groups)[:, None] * group + np.arange(group)).reshape(-1)
+    moved = moved[moved < len(read)]
+    return read[moved], written[moved], lengths[moved]
+
+
+@dataclass
+class Outcome:
+    """Times of one list, not prepared and prepared, of one piece, and of PyTorch's indexing."""
+
+    case: RandomList
+    seconds: float
+    prepared_s: float
+    piece_s: float
+    torch_s: float | None
+
+    @property
+    def over_piece(self) -> float:
+        """The fraction of one piece's rate, not prepared."""
+        return self.piece_s / self.seconds
+
+    @property
+    def prepared(self) -> float:
+        """The fraction of one piece's rate, prepared."""
+        return self.piece_s / self.prepared_s
+
+    @property
+    def over_torch(self) -> float | None:
+        """The multiple of PyTorch's rate, not prepared."""
+        return None if self.torch_s is None else self.torch_s / self.seconds
+
+
+@measures(
+    "gpu-random-lists",
+    "random lists of pieces and pages inside a GPU, beside one piece and PyTorch",
+    SeedOptions,
+)
+def gpu_random_lists(bench: Bench) -> None:
+    """Measures random lists inside a GPU, reports their quantiles, and prints a table of them."""
+    options = bench.options
+    bench.conditions = {"seed": options.seed}
+    count = options.cases or bench.pick(36, 6)
+    cases = list(random_lists(options.seed, count, bench.pick(128 << 20, 1 << 18)))
+    room = max(max(case.extent, case.nbytes) for case in cases)
+    with gpu_engine(bench) as engine:
+        source, target = (Side(engine, "device0", (room,), "u1") for _ in range(2))
+        source.write(random_bytes(room))
+        torch = find_library(engine, "torch")
+        outcomes = [copy_list(bench, engine, torch, source, target, case) for case in cases]
+    report(bench, outcomes)
+
+
+def copy_list(
+    bench: Bench, engine: Engine, torch: Any, source: Side, target: Side, case: RandomList
+) -> Outcome:
+    """Measures one list, not prepared and prepared, beside one piece and PyTorch's indexing."""
+    here, there = source.array[: case.extent], target.array[: case.extent]
+    target.spoil()
+    spoiled = target.read()
+    wanted = case.moved(source.read()[: case.extent], spoiled[: case.extent])
+    start, prepared = starts_of(engine, here, there, case)
+
+    def timed(begin_copy: Callable[[], Any]) -> Callable[[], float]:
+        def seconds() -> float:
+            begin = time.perf_counter()
+            begin_copy().wait(timeout=TIMEOUT)
+            return time.perf_counter() - begin
+
+        return seconds
+
+    def check() -> bool:
+        return same(target.read()[: case.extent], wanted)
+
+    piece = [(source.array[: case.nbytes], target.array[: case.nbytes])]
+    variants = [
+        Variant("tranship", timed(start), check, target.spoil, {"pieces": len(case.read)}),
+        Variant("tranship, prepared", timed(prepared.start), check, target.spoil, {}),
+        Variant("one piece", lambda: engine_seconds(engine, piece), ok, nothing, {}),
+    ]
+    if torch is not None and case.kind != KINDS[1]:
+        variants.append(
+            Variant("PyTorch", torch_run(torch, here, there, case), check, target.spoil, {})
+        )
+    medians = bench.measure(
+        case.name,
+        variants,
+        case.nbytes,
+        repetitions=bench.pick(7, 1),
+        baseline="one piece",
+        cold=False,
+    )
+    return Outcome(
+        case,
+        medians["tranship"],
+        medians["tranship, prepared"],
+        medians["one piece"],
+        medians.get("PyTorch"),
+    )
+
+
+def starts_of(
+    engine: Engine, here: Any, there: Any, case: RandomList
+) -> tuple[Callable[[], Any], Any]:
+    """Returns a call that starts the copy of a list, and the prepared copy."""
+    if case.page_bytes == 0:
+        lists = case.read, case.written, case.lengths
+        return (
+            lambda: engine.copy_pieces(here, there, *lists),
+            engine.prepare_pieces(here, there, *lists),
+        )
+    read, written = case.read // case.page_bytes, case.written // case.page_bytes
+    shape = (case.extent // case.page_bytes, case.page_bytes)
+    source, target = (placed(engine, side, 0, np.dtype("u1"), shape) for side in (here, there))
+    return (
+        lambda: engine.copy_pages(source, target, read, written),
+        engine.prepare_pages(source, target, read, written),
+    )
+
+
+def torch_run(torch: Any, here: Any, there: Any, case: RandomList) -> Callable[[], float]:
+    """Returns a timed copy by indexing, whose lists lie in host memory as the engine's do."""
+    length = int(case.lengths[0])
+    count = case.extent // length
+    source, target = (
+        torch.as_tensor(side[: count * length], device="cuda").view(count, length)
+        for side in (here, there)
+    )
+    read, written = (torch.from_numpy(side // length) for side in (case.read, case.written))
+
+    def seconds() -> float:
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        target[written.cuda()] = source[read.cuda()]
+        torch.cuda.synchronize()
+        return time.perf_counter() - begin
+
+    return seconds
+
+
+def report(bench: Bench, outcomes: list[Outcome]) -> None:
+    """Reports the quantiles by kind, and prints a table on stderr."""
+    table = [f"{'fraction of one piece':34} {'cases':>6} " + " ".join(f"{n:>7}" for n in QUANTILES)]
+    table[0] += "  slower than PyTorch"
+    for kind in ("all", *KINDS):
+        some = [one for one in outcomes if kind in ("all", one.case.kind)]
+        compared = [one.over_torch for one in some if one.over_torch is not None]
+        slower = sum(one < 1 for one in compared)
+        total = sum(one.case.nbytes for one in some)
+        conditions: dict[str, object] = {
+            "compared_with_pytorch": len(compared),
+            "slower_than_pytorch": slower,
+        }
+        speeds = {
+            "": [(one.over_piece, one.seconds) for one in some],
+            ", prepared": [(one.prepared, one.prepared_s) for one in some],
+        }
+        for how, found in speeds.items():
+            columns = emit_quantiles(
+                bench,
+                kind,
+                [fraction for fraction, _ in found],
+                conditions,
+                count=total,
+                seconds=sum(seconds for _, seconds in found),
+                baseline="one piece",
+                variant=f"tranship{how}",
+            )
+            beside = "" if how else f"  {slower} of {len(compared)}"
+            table.append(f"{kind + how:34} {len(some):6} {columns}{beside}")
+    table.append("not prepared, prepared, over PyTorch, case")
+    for one in sorted(outcomes, key=lambda one: one.over_piece):
+        beside = "  none" if one.over_torch is None else f"{one.over_torch:6.2f}"
+        table.append(f"{one.over_piece:6.2f} {one.prepared:6.2f} {beside}  {one.case.name}")
+    print("\n".join(table), file=sys.stderr)

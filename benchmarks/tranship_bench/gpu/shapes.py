@@ -1,0 +1,298 @@
+"""Conversions of random shapes inside a GPU and between two, beside the driver and PyTorch.
+
+``gpu-shapes``: random shapes inside a GPU (`--seed`, `--cases`, `--sizes`; the shapes of shapes),
+quantiles for each class and the worst twenty; beside the driver's copy inside the GPU, and
+PyTorch's `copy_` where it is installed.
+
+``gpu-peer-shapes``: the same from one GPU to another (two GPUs); beside the driver's copy between
+them, and PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tranship.arrays.device import DeviceArray
+from tranship.engine import Engine
+
+from ..harness import Bench, Bytes, Variant, random_bytes, same
+from ..host.random_shapes import CLASSES, RandomShape, Type, random_shapes
+from ..host.shapes import WORST_COUNT, Options, array_in, conditions_of, sizes_of
+from ..quantiles import QUANTILES, emit_quantiles
+from ..registry import measures
+from .copies import SHORT_TIMES, Side, engine_seconds, find_library, gpu_engine, raw, raw_copy
+
+__all__ = ["gpu_peer_shapes", "gpu_shapes"]
+
+WIDTHS = ("1 to 3 bytes", "4 to 16 bytes", "records")
+"""Widths of elements, by which the quantiles are told apart."""
+
+TORCH_TYPES = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
+"""Types of PyTorch by their bytes; it has none of 3 bytes, and no records."""
+
+
+@dataclass
+class Outcome:
+    """Speeds of one case: a fraction of the driver's copy, and a multiple of PyTorch's."""
+
+    shape: RandomShape
+    seconds: float
+    over_copy: float
+    over_torch: float | None
+
+    @property
+    def width(self) -> str:
+        """Returns the width of the elements, of `WIDTHS`."""
+        if self.shape.field_names:
+            return WIDTHS[2]
+        return WIDTHS[0 if self.shape.view_type.itemsize < 4 else 1]
+
+
+class Space:
+    """Memory for the ends of one case after another, with what PyTorch sees of it.
+
+    The sources lie on the first GPU, the targets on GPU `target_gpu`.
+    """
+
+    def __init__(
+        self, engine: Engine, cases: list[RandomShape], torch: Any, target_gpu: int = 0
+    ) -> None:
+        source = target = 0
+        for case in cases:
+            view, plain = sizes_of(case)
+            source = max(source, plain if case.scatters else view, case.payload_bytes)
+            target = max(target, view if case.scatters else plain, case.payload_bytes)
+        self.engine, self.torch = engine, torch
+        self.data = random_bytes(source)
+        self.source = Side(engine, "device0", (source,), "u1")
+        self.target = Side(engine, f"device{target_gpu}", (target,), "u1")
+        self.source.write(self.data)
+        self.tensors: tuple[Any, Any] | None = None
+        if torch is not None:
+            self.tensors = (
+                torch.as_tensor(self.source.array, device="cuda:0"),
+                torch.as_tensor(self.target.array, device=f"cuda:{target_gpu}"),
+            )
+
+    def spoil(self, count: int) -> None:
+        """Fills the first bytes of the target, so that a copy that does nothing is detected."""
+        if self.tensors is None:
+            self.target.spoil()
+            return
+        self.tensors[1][:count].fill_(0xA5)
+        self.torch.cuda.synchronize(self.tensors[1].device)
+
+    def holds(self, expected: Any) -> bool:
+        """Returns whether the target begins with the bytes."""
+        if self.tensors is None:
+            return same(self.target.read()[: expected.size], expected)
+        return bool(self.torch.equal(self.tensors[1][: expected.numel()], expected))
+
+    def on_gpu(self, data: Bytes) -> Any:
+        """Returns the bytes in the form that `holds` takes."""
+        if self.tensors is None:
+            return data
+        return self.torch.from_numpy(data).to(self.tensors[1].device)
+
+    def ends(self, case: RandomShape) -> tuple[Any, Any]:
+        """Returns the source and the target of a case, as arrays of the GPU."""
+        view_side, plain_side = self.source, self.target
+        if case.scatters:
+            view_side, plain_side = plain_side, view_side
+        view = place_view(self.engine, view_side.array, case)
+        plain = placed(
+            self.engine, plain_side.array, case.plain_offset, case.plain_type, case.shape
+        )
+        return (plain, view) if case.scatters else (view, plain)
+
+    def torch_ends(self, case: RandomShape) -> tuple[Any, Any] | None:
+        """Returns the source and the target as tensors; None where PyTorch has no such arrays."""
+        reversed_ = any(cut.step < 0 for cut in case.slices)
+        if self.tensors is None or reversed_ or case.view_type.itemsize not in TORCH_TYPES:
+            return None
+        if case.field_names:
+            return None
+        view_tensor, plain_tensor = self.tensors
+        if case.scatters:
+            view_tensor, plain_tensor = plain_tensor, view_tensor
+        kind = getattr(self.torch, TORCH_TYPES[case.view_type.itemsize])
+
+        def tensor(memory: Any, offset: int, extents: tuple[int, ...]) -> Any:
+            count = math.prod(extents) * case.view_type.itemsize
+            return memory[offset : offset + count].view(kind).view(extents)
+
+        base = tensor(view_tensor, case.view_offset, case.base)
+        view = base[case.slices].permute(case.permutation)
+        plain = tensor(plain_tensor, case.plain_offset, case.shape)
+        return (plain, view) if case.scatters else (view, plain)
+
+
+def placed(
+    engine: Engine, memory: DeviceArray, offset: int, kind: Type, extents: tuple[int, ...]
+) -> DeviceArray:
+    """Returns a C-contiguous array in the GPU's memory from `offset` on."""
+    strides = []
+    bytes_ = kind.itemsize
+    for extent in reversed(extents):
+        strides.append(bytes_)
+        bytes_ *= extent
+    address = memory.__cuda_array_interface__["data"][0] + offset
+    return DeviceArray(engine._core, memory._memory, address, extents, tuple(strides[::-1]), kind)
+
+
+def place_view(engine: Engine, memory: DeviceArray, case: RandomShape) -> DeviceArray:
+    """Returns the view of a case in the GPU's memory."""
+    base = placed(engine, memory, case.view_offset, case.view_type, case.base)
+    return base[case.slices].transpose(case.permutation)
+
+
+@measures("gpu-shapes", "conversions of random shapes inside a GPU, beside PyTorch", Options)
+def gpu_shapes(bench: Bench) -> None:
+    """Measures random shapes, reports their quantiles, and prints a table of them."""
+    measure_shapes(bench, 1)
+
+
+@measures(
+    "gpu-peer-shapes",
+    "conversions of random shapes from one GPU to another, beside PyTorch",
+    Options,
+)
+def gpu_peer_shapes(bench: Bench) -> None:
+    """Measures random shapes from one GPU to another, as `gpu_shapes` does."""
+    measure_shapes(bench, 2)
+
+
+def measure_shapes(bench: Bench, gpus: int) -> None:
+    """Measures random shapes from the first of one or two GPUs to the last."""
+    options = bench.options
+    count = options.cases or bench.pick(90, 6)
+    sizes = options.sizes or (bench.pick(256, 1),)
+    bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
+    cases = list(random_shapes(options.seed, count, sizes))
+    with gpu_engine(bench, gpus) as engine:
+        torch = find_library(engine, "torch")
+        space = Space(engine, cases, torch, gpus - 1)
+        outcomes = [convert(bench, engine, space, case) for case in cases]
+    report(bench, outcomes)
+
+
+def expected_bytes(space: Space, case: RandomShape) -> Bytes:
+    """Returns the target's memory after the conversion, made by NumPy."""
+    view_bytes, plain_bytes = sizes_of(case)
+    target = np.full(view_bytes if case.scatters else plain_bytes, 0xA5, np.uint8)
+    view_memory, plain_memory = space.data, target
+    if case.scatters:
+        view_memory, plain_memory = target, space.data
+    view = case.view(array_in(view_memory, case.view_offset, case.view_type, case.base))
+    plain = array_in(plain_memory, case.plain_offset, case.plain_type, case.shape)
+    to, of = (view, plain) if case.scatters else (plain, view)
+    for name in case.field_names or (None,):
+        np.copyto(to if name is None else to[name], of if name is None else of[name])
+    return target
+
+
+def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Outcome:
+    """Measures one case: the engine and PyTorch beside the driver's copy of as many bytes."""
+    source, target = space.ends(case)
+    expected = space.on_gpu(expected_bytes(space, case))
+    size = case.view_offset + case.base_bytes if case.scatters else 0
+    size = max(size, case.plain_offset + case.plain_bytes, case.payload_bytes)
+    bare = raw_copy(space.source.array[: case.payload_bytes], space.target.array, 0)
+
+    def through_engine() -> float:
+        return engine_seconds(engine, [(source, target)] * SHORT_TIMES)
+
+    def check() -> bool:
+        return space.holds(expected)
+
+    def spoil() -> None:
+        space.spoil(min(size, space.target.nbytes))
+
+    variants = [
+        Variant(
+            "tranship", through_engine, check, spoil, {**conditions_of(case), "copies": SHORT_TIMES}
+        ),
+        Variant("cudaMemcpyAsync", lambda: raw(engine, [bare] * SHORT_TIMES), ok, nothing, {}),
+    ]
+    tensors = space.torch_ends(case)
+    if tensors is not None:
+        variants.append(Variant("PyTorch", torch_run(space.torch, *tensors), check, spoil, {}))
+    medians = bench.measure(
+        case.name,
+        variants,
+        case.payload_bytes * SHORT_TIMES,
+        repetitions=bench.pick(5, 1),
+        baseline="cudaMemcpyAsync",
+        cold=False,
+        awake=True,
+    )
+    seconds = medians["tranship"]
+    over_torch = medians["PyTorch"] / seconds if tensors is not None else None
+    return Outcome(case, seconds, medians["cudaMemcpyAsync"] / seconds, over_torch)
+
+
+def ok() -> bool:
+    """Returns that there is nothing to compare: the driver's copy is the measure."""
+    return True
+
+
+def nothing() -> None:
+    """Prepares nothing."""
+
+
+def torch_run(torch: Any, source: Any, target: Any) -> Callable[[], float]:
+    """Returns a run of PyTorch's own copies."""
+
+    def synchronize() -> None:
+        for device in {source.device, target.device}:
+            torch.cuda.synchronize(device)
+
+    def run() -> float:
+        synchronize()
+        begin = time.perf_counter()
+        for _ in range(SHORT_TIMES):
+            target.copy_(source)
+        synchronize()
+        return time.perf_counter() - begin
+
+    return run
+
+
+def report(bench: Bench, outcomes: list[Outcome]) -> None:
+    """Reports the quantiles by class and width, and prints a table on stderr."""
+    table = [f"{'fraction of the copy':30} {'cases':>6} " + " ".join(f"{n:>7}" for n in QUANTILES)]
+    table[0] += "  slower than PyTorch"
+    groups = [("all", "all")] + [(kind, width) for kind in CLASSES for width in WIDTHS]
+    for kind, width in groups:
+        some = [o for o in outcomes if kind in ("all", o.shape.kind) and width in ("all", o.width)]
+        if not some:
+            continue
+        compared = [one.over_torch for one in some if one.over_torch is not None]
+        slower = sum(one < 1 for one in compared)
+        name = kind if kind == "all" else f"{kind}, {width}"
+        row = f"{name:30} {len(some):6} "
+        total = sum(one.shape.payload_bytes for one in some)
+        row += emit_quantiles(
+            bench,
+            name,
+            [one.over_copy for one in some],
+            {"compared_with_pytorch": len(compared), "slower_than_pytorch": slower},
+            count=total,
+            seconds=sum(one.seconds for one in some) / SHORT_TIMES,
+            baseline="cudaMemcpyAsync",
+        )
+        table.append(f"{row}  {slower} of {len(compared)}")
+    table.append(f"the worst {WORST_COUNT}: fraction of the copy, over PyTorch, case")
+    worst = sorted(outcomes, key=lambda one: one.over_copy)[:WORST_COUNT]
+    slow = [o for o in outcomes if o.over_torch is not None and o.over_torch < 1 and o not in worst]
+    for one in worst + slow:
+        beside = "  none" if one.over_torch is None else f"{one.over_torch:6.2f}"
+        table.append(f"{one.over_copy:6.2f} {beside}  {one.shape.name}")
+    print("\n".join(table), file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Halo exchanges."""

@@ -1,0 +1,1 @@
+"""Copies and conversions inside one process."""

@@ -1,0 +1,1 @@
+"""Messages of applications: types packed, unpacked and sent."""

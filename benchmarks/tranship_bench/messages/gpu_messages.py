@@ -1,0 +1,145 @@
+"""DDTBench's messages from a GPU to another process's GPU and back, by several designs.
+
+The latency-oriented design is that to which Maximal Overlap (IPDPS'16) compares itself: one
+stream, and a wait for the GPU after each step (pack, wire, unpack).
+
+- every case of DDTBench from a GPU to another process's GPU and back: straight, and packed; beside
+  the latency-oriented design (a wait after each step; Maximal Overlap, IPDPS'16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tranship.typed_ends import packed_places
+
+from ..gpu.copies import raw, raw_copy
+from ..gpu.crew import LATENCY_ORIENTED, WIRE, Member, open_crew
+from ..harness import Bench, Bytes, random_bytes, same
+from ..registry import measures
+from .ddtbench import cases, one_of_each
+
+__all__ = ["gpu_messages"]
+
+BEGINS_AT = 256
+"""Bytes to whose multiples arrays are aligned."""
+
+
+class MessageMember(Member):
+    """One process that sends a message and receives one."""
+
+    def load(self, case: str) -> None:
+        parts = dict(cases())[case]()
+        self.kinds = [part.type for part in parts]
+        self.sizes = [-(-kind.true_upper_bound // BEGINS_AT) * BEGINS_AT for kind in self.kinds]
+        ends = [int(end) for end in np.cumsum(self.sizes)]
+        self.begins = [0, *ends[:-1]]
+        span, nbytes = ends[-1], sum(kind.nbytes for kind in self.kinds)
+        self.content = [random_bytes(span, rank + 1) for rank in (0, 1)]
+        self.spoiled = np.full(span, 0xA5, np.uint8)
+        self.source, self.target = (self.empty(span) for _ in range(2))
+        self.out, self.arrived = (self.empty(nbytes) for _ in range(2))
+        self.write(self.source, self.content[self.rank])
+        self.wanted = self.spoiled.copy()
+        packed = self.engine.pack(self.parts_of(self.content[1 - self.rank]), self.kinds)
+        self.engine.unpack(packed, self.parts_of(self.wanted), self.kinds)
+        self.export("target", self.target)
+        self.export("arrived", self.arrived)
+
+    def connect(self) -> None:
+        engine, kinds, places = self.engine, self.kinds, packed_places(self.kinds)
+        source, target = self.parts_of(self.source), self.parts_of(self.target)
+        peer = self.peers[1 - self.rank]
+        assert peer is not None
+        # The types count from the first byte of the other process's one array.
+        spans = self.parts_of(peer["target"])
+        self.direct = engine.prepare_all(
+            list(zip(source, spans, strict=True)), types=list(zip(kinds, kinds, strict=True))
+        )
+        self.pack = engine.prepare_all(
+            [(array, self.out) for array in source], types=list(zip(kinds, places, strict=True))
+        )
+        self.wire = engine.prepare(self.out, peer["arrived"])
+        self.unpack = engine.prepare_all(
+            [(self.arrived, array) for array in target],
+            types=list(zip(places, kinds, strict=True)),
+        )
+
+    def empty(self, count: int) -> Any:
+        """Returns memory of this process's GPU."""
+        return self.engine.empty((count,), "u1", memory=self.device)
+
+    def write(self, array: Any, data: Bytes) -> None:
+        """Writes to memory of the GPU by a bare copy."""
+        raw(self.engine, [raw_copy(data, array, int(self.device[6:]))])
+
+    def parts_of(self, memory: Any) -> list[Any]:
+        """Returns the arrays of the message in one block of memory."""
+        pairs = zip(self.begins, self.sizes, strict=True)
+        return [memory[begin : begin + size] for begin, size in pairs]
+
+    def spoil(self) -> None:
+        self.write(self.target, self.spoiled)
+        self.write(self.arrived, self.spoiled[: self.arrived.nbytes])
+
+    def right(self) -> bool:
+        data = np.empty_like(self.wanted)
+        raw(self.engine, [raw_copy(self.target, data, int(self.device[6:]))])
+        return same(data, self.wanted)
+
+    def ways(self) -> Mapping[str, Callable[[], None]]:
+        def step_by_step() -> None:
+            self.pack.start().wait(timeout=60)
+            self.wire.start().wait(timeout=60)
+
+        def chained() -> None:
+            self.wire.start(after=self.pack.start()).wait(timeout=60)
+
+        def wire() -> None:
+            self.wire.start().wait(timeout=60)
+
+        def unpack() -> None:
+            self.unpack.start().wait(timeout=60)
+
+        def direct() -> None:
+            self.direct.start().wait(timeout=60)
+
+        def nothing() -> None:
+            pass
+
+        return {
+            "tranship": partial(self.there_and_back, direct, nothing),
+            "tranship, packed": partial(self.there_and_back, chained, unpack),
+            LATENCY_ORIENTED: partial(self.there_and_back, step_by_step, unpack),
+            WIRE: partial(self.there_and_back, wire, nothing),
+        }
+
+    def there_and_back(self, send: Callable[[], None], receive: Callable[[], None]) -> None:
+        """Sends a message and receives one; the second process receives first."""
+        if self.rank == 1:
+            self.steps.follow()
+            receive()
+        send()
+        self.steps.tell()
+        if self.rank == 0:
+            self.steps.follow()
+            receive()
+
+
+@measures(
+    "gpu-messages",
+    "DDTBench's messages from a GPU to another process's GPU and back, by several designs",
+)
+def gpu_messages(bench: Bench) -> None:
+    """Measures every case of DDTBench; in small size, the smallest of each."""
+    names = [name for name, _ in (cases() if bench.full else one_of_each(cases()))]
+    with open_crew(bench, "messages", MessageMember, 2) as crew:
+        for name in names:
+            crew.load(name)
+            member = crew.member
+            assert isinstance(member, MessageMember)
+            crew.measure(name, member.out.nbytes, LATENCY_ORIENTED, (WIRE,), 2)

@@ -1,0 +1,215 @@
+"""Random types, packed and unpacked on the host, beside MPI.
+
+DDTBench's messages are few. Users have any type: vectors of lists, structs of boxes, lists of small
+vectors, elements of every width.
+
+- Random types (vectors, lists, structs, subarrays, of up to three levels and four element widths,
+  0.5 KB to 2 MB), packed and unpacked on the host by prepared copies, beside the MPI library that
+  mpi4py loads, whose packed bytes ours are compared with.
+- Follows: Maximal Overlap (IPDPS'16). DDTBench's messages are a few types; this draws others.
+- A repetition is as many packs in a row as take 2 ms, with warm caches; both are called from
+  Python.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tranship import types
+from tranship.engine import Engine
+from tranship.type_constructors import as_type
+from tranship.types import Datatype
+
+from ..harness import Array, Bench, Bytes, Variant, spoil
+from ..host.copies import memcpy_run
+from ..quantiles import QUANTILES, emit_quantiles
+from ..registry import SeedOptions, measures
+from .mpi import Mpi, beside, in_turns, load_mpi
+
+__all__ = ["random_types"]
+
+ELEMENTS = {"f4": "FLOAT", "f8": "DOUBLE", "i2": "SHORT", "u1": "UNSIGNED_CHAR"}
+SPAN_MAX = 200 << 20
+WORST_COUNT = 20
+Build = Callable[[Any], Any]
+"""Builds the MPI type, given mpi4py.MPI."""
+
+
+@dataclass
+class Drawn:
+    """A type, the same one as MPI builds it, and the number of the draw."""
+
+    number: int
+    type: Datatype
+    build: Build
+
+
+@measures("types", "random types packed and unpacked, beside MPI", SeedOptions)
+def random_types(bench: Bench) -> None:
+    """Measures random types, reports quantiles over MPI, and prints the worst."""
+    options = bench.options
+    count = options.cases or bench.pick(150, 12)
+    bench.conditions = {"seed": options.seed}
+    mpi = load_mpi(bench)
+    ratios: dict[str, list[tuple[float, str]]] = {"pack": [], "unpack": []}
+    with Engine() as engine:
+        for drawn in draw_all(options.seed, count):
+            for way, ratio in compare(bench, engine, mpi, drawn):
+                ratios[way].append((ratio, f"{drawn.number}: {drawn.type!r}"))
+    if mpi is not None:
+        report(bench, mpi, ratios)
+
+
+def draw_all(seed: int, count: int) -> Iterator[Drawn]:
+    """Yields the types that are neither tiny nor huge."""
+    for number in range(count):
+        generator = np.random.default_rng([seed, number])
+        limit = int(10 ** generator.uniform(3, 6.3))
+        type, build = draw(generator, int(generator.integers(1, 4)), limit)
+        if type.nbytes >= 512 and 0 <= type.true_lower_bound <= type.true_upper_bound < SPAN_MAX:
+            yield Drawn(number, type, build)
+
+
+def draw(generator: np.random.Generator, depth: int, limit: int) -> tuple[Datatype, Build]:
+    """Draws a type of some levels with about `limit` bytes at most."""
+    if depth == 0:
+        name = str(generator.choice(list(ELEMENTS)))
+        return as_type(name), lambda mpi: getattr(mpi, ELEMENTS[name])
+    base, inner = draw(generator, depth - 1, limit)
+    room = max(limit // max(base.nbytes, 1), 1)
+    length = int(generator.integers(1, 5))
+    count = max(int(10 ** generator.uniform(0, np.log10(room + 1))) // length, 1)
+    kind = generator.integers(0, 6)
+    if kind == 0:
+        stride = length + int(generator.integers(0, 9))
+        made = types.vector(count, length, stride, base)
+        return made, lambda mpi: inner(mpi).Create_vector(count, length, stride)
+    if kind == 1:
+        step = length * base.extent + 8 * int(generator.integers(0, 9))
+        made = types.hvector(count, length, step, base)
+        return made, lambda mpi: inner(mpi).Create_hvector(count, length, step)
+    if kind in (2, 3):
+        return draw_list(generator, base, inner, min(count, 20_000), length, kind == 2)
+    if kind == 4:
+        return draw_struct(generator, base, inner, max(min(count, room // 4), 1))
+    rank = int(generator.integers(1, 4))
+    side = max(round(room ** (1 / rank)), 1)
+    subsizes = [max(int(side * generator.uniform(0.5, 1)), 1) for _ in range(rank)]
+    sizes = [size + int(generator.integers(0, 5)) for size in subsizes]
+    starts = [int(generator.integers(0, a - b + 1)) for a, b in zip(sizes, subsizes, strict=True)]
+    made = types.subarray(sizes, subsizes, starts, base)
+    return made, lambda mpi: inner(mpi).Create_subarray(sizes, subsizes, starts)
+
+
+def draw_list(
+    generator: np.random.Generator,
+    base: Datatype,
+    inner: Build,
+    count: int,
+    length: int,
+    is_even: bool,
+) -> tuple[Datatype, Build]:
+    """Draws blocks of one length or of several, mostly in no order."""
+    gaps = generator.integers(0, 6, count)
+    places = np.concatenate([[0], np.cumsum(gaps[:-1] + length)]).astype(np.int64)
+    if generator.random() < 0.7:
+        places = generator.permutation(places)
+    if is_even:
+        made = types.indexed_block(length, places, base)
+        return made, lambda mpi: inner(mpi).Create_indexed_block(length, places)
+    lengths = generator.integers(1, length + 1, count)
+    made = types.indexed(lengths, places, base)
+    return made, lambda mpi: inner(mpi).Create_indexed(lengths, places)
+
+
+def draw_struct(
+    generator: np.random.Generator, base: Datatype, inner: Build, count: int
+) -> tuple[Datatype, Build]:
+    """Draws records of the base and of other elements, one behind the other."""
+    other, other_inner = draw(generator, 0, 0)
+    members = int(generator.integers(2, 5))
+    bases = [base if k % 2 == 0 else other for k in range(members)]
+    builds = [inner if k % 2 == 0 else other_inner for k in range(members)]
+    steps = [one.extent + 8 * int(generator.integers(0, 3)) for one in bases]
+    places = [int(one) for one in np.cumsum([0, *steps[:-1]])]
+    record = types.struct([1] * members, places, bases)
+    low, extent = record.lower_bound, record.extent
+
+    def build(mpi: Any) -> Any:
+        made = mpi.Datatype.Create_struct([1] * members, places, [one(mpi) for one in builds])
+        return made.Create_resized(low, extent).Create_contiguous(count)
+
+    return types.contiguous(count, record), build
+
+
+def compare(
+    bench: Bench, engine: Engine, mpi: Mpi | None, drawn: Drawn
+) -> Iterator[tuple[str, float]]:
+    """Measures one type; yields how many times as fast as MPI we are, each way."""
+    source: Array = np.random.default_rng(drawn.number).integers(
+        0, 256, drawn.type.true_upper_bound, np.uint8
+    )
+    original = source.copy()
+    packed: Bytes = np.zeros(drawn.type.nbytes, np.uint8)
+    wanted = engine.pack(source, drawn.type)
+    reference = np.zeros_like(packed)
+    whole = mpi.message([source], [drawn.build(mpi.mpi)]) if mpi else None
+    if mpi:
+        mpi.call(whole, reference, False)()
+        if not np.array_equal(reference, wanted):
+            raise ValueError(f"MPI packs other bytes of {drawn.type!r}")
+
+    def prepare(unpacks: bool) -> None:
+        if unpacks:
+            packed[:] = wanted
+            source[:] = original
+            engine.unpack(np.zeros_like(packed), source, drawn.type)
+        else:
+            spoil(packed)
+
+    for unpacks, way in ((False, "pack"), (True, "unpack")):
+        ends = (packed, source) if unpacks else (source, packed)
+        kinds = (None, drawn.type) if unpacks else (drawn.type, None)
+        ready = engine.prepare(*ends, types=kinds)
+
+        def check(unpacks: bool = unpacks) -> bool:
+            return np.array_equal(source, original) if unpacks else np.array_equal(packed, wanted)
+
+        def clear(unpacks: bool = unpacks) -> None:
+            prepare(unpacks)
+
+        clear()
+        ours = in_turns(lambda ready=ready: ready.start().wait())  # type: ignore[misc]
+        variants = [Variant("tranship", ours, check, clear, {"timed": "python"})]
+        if mpi:
+            call = in_turns(mpi.call(whole, packed, unpacks))
+            variants.append(Variant("mpi", call, check, clear, {"library": mpi.name}))
+        copy = np.empty_like(packed)
+        variants.append(Variant("memcpy", memcpy_run(packed, copy), lambda: True, lambda: None))
+        medians = bench.measure(
+            beside(mpi, f"{drawn.number}: {drawn.type!r}, {way}"),
+            variants,
+            packed.nbytes,
+            repetitions=bench.pick(5, 1),
+            cold=False,
+            baseline="mpi" if mpi else "memcpy",
+        )
+        if mpi:
+            yield way, medians["mpi"] / medians["tranship"]
+
+
+def report(bench: Bench, mpi: Mpi, ratios: dict[str, list[tuple[float, str]]]) -> None:
+    """Reports the quantiles, and prints the worst cases on stderr."""
+    table = [f"{'over MPI':12} {'types':>6} " + " ".join(f"{name:>7}" for name in QUANTILES)]
+    for way, found in ratios.items():
+        values = [ratio for ratio, _ in found]
+        columns = emit_quantiles(bench, beside(mpi, way), values, baseline="mpi")
+        table.append(f"{way:12} {len(found):6} {columns}")
+        worst = sorted(found)[:WORST_COUNT]
+        table += [f"{ratio:6.2f}  {case}" for ratio, case in worst]
+    print("\n".join(table), file=sys.stderr)

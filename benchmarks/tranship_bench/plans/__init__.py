@@ -1,0 +1,1 @@
+"""Plans: what they cost to make, and what they predict."""

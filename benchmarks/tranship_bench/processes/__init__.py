@@ -1,0 +1,1 @@
+"""Copies between processes, and the processes that they need."""

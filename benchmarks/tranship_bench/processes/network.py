@@ -1,0 +1,252 @@
+"""Copies to another process over TCP, beside a plain socket of the same machine.
+
+The other process is reached over loopback, and in a network namespace of its own where the system
+allows one.
+
+- 256 MiB and 8 B to an array of another process over TCP on the loopback, beside a plain socket
+  between the same two kinds of process: what the socket itself needs is the floor.
+- The plain socket sends a length and the bytes, and waits for one byte that says that they have
+  come.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import struct
+import subprocess
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tranship.engine import Engine
+
+from .. import _loops
+from ..harness import Array, Bench, Variant, same
+from ..host.copies import engine_run
+from ..registry import measures
+from .data import seeded
+from .namespaces import network_namespace, why_no_namespaces
+from .peer import Other, child_environment
+from .socket_peer import receive
+
+SEED = 1
+PROTECTIONS: dict[str, dict[str, int]] = {
+    "tranship": {},
+    "tranship, encrypted": {"tls": 1},
+    "tranship, checksums": {"wire_checksum": 1},
+    "tranship, four sockets": {"tcp_sockets": 4},
+}
+"""Variants, each with the engine settings of both processes."""
+TOGETHER_BYTES = 65536
+"""Most bytes of a request that is sent by one call."""
+
+
+class PlainSocket:
+    """A connection to a process that takes bytes."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+
+    def send(self, data: memoryview) -> float:
+        """Sends bytes, waits until the other side has them, and returns the seconds."""
+        answer = memoryview(bytearray(1))
+        begin = time.perf_counter()
+        head = struct.pack("<q", len(data))
+        if len(data) <= TOGETHER_BYTES:
+            self.connection.sendall(head + data)
+        else:
+            self.connection.sendall(head)
+            self.connection.sendall(data)
+        receive(self.connection, answer)
+        return time.perf_counter() - begin
+
+    def holds(self, data: memoryview) -> bool:
+        """Returns whether the other side received the same bytes."""
+        self.connection.sendall(struct.pack("<q", 0))
+        answer = bytearray(4)
+        receive(self.connection, memoryview(answer))
+        return bool(struct.unpack("<I", answer)[0] == zlib.crc32(data))
+
+
+@dataclass(frozen=True)
+class Network:
+    """The address at which the other process is reached, and how to start it there."""
+
+    link: str
+    address: str = "127.0.0.1"
+    prefix: Sequence[str] = ()
+    """Words before the command that starts the process."""
+
+
+@contextmanager
+def plain_socket(network: Network) -> Iterator[PlainSocket]:
+    """Yields a connection to a child process at the other end of a socket."""
+    program = "from tranship_bench.processes.socket_peer import main; main()"
+    command = [*network.prefix, sys.executable, "-c", program, network.address]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=child_environment()
+    ) as child:
+        assert child.stdout is not None
+        port = int(child.stdout.readline())
+        with socket.create_connection((network.address, port)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield PlainSocket(connection)
+
+
+@measures("network", "256 MiB and 8 B to another process over TCP, beside a socket")
+def network(bench: Bench) -> None:
+    """Measures 256 MiB, a box of 64 MiB, and 8 B there and back, over loopback and between network
+    namespaces.
+    """
+    over(bench, Network("TCP over loopback"))
+    if why := why_no_namespaces():
+        bench.say(f"loopback alone: {why}")
+        return
+    with network_namespace() as namespace:
+        link = "TCP between network namespaces"
+        over(bench, Network(link, namespace.there, namespace.prefix))
+
+
+def over(bench: Bench, network: Network) -> None:
+    """Measures all cases over one network."""
+    key = secrets.token_hex(32)
+    with plain_socket(network) as plain, ExitStack() as stack:
+        pairs = {}
+        for name, protection in PROTECTIONS.items():
+            settings: dict[str, Any] = {"transport": "network", "key": key, **protection}
+            theirs = settings | {"listen": f"{network.address}:0"}
+            variables = {f"TRANSHIP_{k.upper()}": str(value) for k, value in theirs.items()}
+            engine = stack.enter_context(Engine(**settings))
+            pairs[name] = (engine, stack.enter_context(Other(engine, variables, network.prefix)))
+        large(bench, network.link, pairs, plain)
+        box(bench, network.link, pairs["tranship"], plain)
+        small(bench, network.link, pairs, plain)
+
+
+Pairs = dict[str, tuple[Engine, Other]]
+
+
+def large(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
+    """Measures a contiguous array, beside the plain socket."""
+    count = bench.pick(32 << 20, 32 << 10)
+    source: Array = seeded((count,), "f8", SEED)
+    data = source.data.cast("B")
+    variants = [
+        Variant(
+            name,
+            engine_run(engine, source, other.array("large", "plain", (count,), "f8")),
+            other.checking("large", SEED),
+            other.preparing("large"),
+            {"timed": "core", "link": link},
+        )
+        for name, (engine, other) in pairs.items()
+    ]
+    variants.append(
+        Variant(
+            "plain socket",
+            lambda: plain.send(data),
+            lambda: plain.holds(data),
+            lambda: None,
+            {"timed": "python", "link": link},
+        )
+    )
+    bench.measure(
+        f"{source.nbytes >> 20} MiB, {link}",
+        variants,
+        source.nbytes,
+        repetitions=bench.pick(9, 1),
+        baseline="plain socket",
+    )
+
+
+def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket) -> None:
+    """Measures the left half of a matrix, beside a copy of it that the plain socket sends."""
+    engine, other = pair
+    rows, row_bytes = bench.pick(4096, 16), 16384
+    matrix: Array = seeded((rows, 2 * row_bytes), "u1", SEED)
+    source = matrix[:, :row_bytes]
+    there = other.array("box", "plain", matrix.shape, "u1")[:, :row_bytes]
+    packed = np.ascontiguousarray(source)
+
+    def check() -> bool:
+        back = np.zeros_like(packed)
+        engine.copy(there, back).wait()
+        return same(back, packed)
+
+    def pack_and_send() -> float:
+        begin = time.perf_counter()
+        np.copyto(packed, source)
+        return time.perf_counter() - begin + plain.send(packed.data.cast("B"))
+
+    variants = [
+        Variant(
+            "tranship",
+            engine_run(engine, source, there),
+            check,
+            lambda: engine.copy(np.zeros_like(packed), there).wait(),
+            {"timed": "core", "link": link},
+        ),
+        Variant(
+            "NumPy's copy and a plain socket",
+            pack_and_send,
+            lambda: plain.holds(packed.data.cast("B")),
+            lambda: None,
+            {"timed": "python", "link": link},
+        ),
+    ]
+    bench.measure(
+        f"box of {packed.nbytes >> 20} MiB in rows of {row_bytes >> 10} KiB, {link}",
+        variants,
+        packed.nbytes,
+        repetitions=bench.pick(9, 1),
+        baseline=variants[1].name,
+    )
+
+
+def timed_many(engine: Engine, source: Array, there: Array, copies: int) -> Callable[[], float]:
+    """Returns a function that times `copies` copies, each waited for, and takes the median."""
+    return lambda: _loops.time_many(engine._core, source, there, copies)
+
+
+def small(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
+    """Measures eight bytes, each copy waited for."""
+    copies = bench.pick(2000, 20)
+    source: Array = seeded((1,), "f8", SEED)
+    data = source.data.cast("B")
+
+    def there_and_back() -> float:
+        return float(np.median([plain.send(data) for _ in range(copies)]))
+
+    variants = [
+        Variant(
+            name,
+            timed_many(engine, source, other.array("small", "plain", (1,), "f8"), copies),
+            other.checking("small", SEED),
+            other.preparing("small"),
+            {"timed": "core", "copies": copies, "link": link},
+        )
+        for name, (engine, other) in pairs.items()
+    ]
+    variants.append(
+        Variant(
+            "plain socket",
+            there_and_back,
+            lambda: plain.holds(data),
+            lambda: None,
+            {"timed": "python", "copies": copies, "link": link},
+        )
+    )
+    bench.measure(
+        f"8 B, {link}",
+        variants,
+        8,
+        repetitions=bench.pick(9, 1),
+        baseline="plain socket",
+    )

@@ -1,0 +1,1 @@
+"""CERN's experiment with remote GPUs."""

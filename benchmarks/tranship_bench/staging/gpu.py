@@ -1,0 +1,127 @@
+"""Arrays of a GPU through a staging server that keeps them in its host's memory, or on a GPU.
+
+The baseline is the driver's bare copy of as many bytes: between the GPU and pinned memory, or to
+and from the GPU that the server uses: the second one, or the same if there is no other. Several
+puts, or several gets, follow each other, each waited for, as in the steps of a program. The first
+is not timed: a call after a pause of some milliseconds has to wake the server, which is a case of
+its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from tranship.engine import Engine
+from tranship.staging import Staging
+
+from ..gpu.copies import Side, gpu_count, gpu_engine, raw, raw_copy
+from ..harness import Bench, Bytes, Variant, random_bytes, same
+from ..host.copies import timed
+from ..registry import measures
+from .boxes import KEPT, blocks, server
+
+MiB = 1 << 20
+DRIVER = "cudaMemcpyAsync"
+TIMED = {"timed": "python"}
+IN_A_ROW = 16
+
+
+@measures("gpu-staging", "a GPU's arrays through a staging server")
+def gpu_staging(bench: Bench) -> None:
+    """Measures puts and gets of 64 and 256 MiB, and of 1 GiB in GPU memory."""
+    with gpu_engine(bench) as engine:
+        gpus = gpu_count(engine)
+        for kind in ("host", "device1" if gpus > 1 else "device0"):
+            staged(bench, engine, kind)
+
+
+def staged(bench: Bench, engine: Engine, kind: str) -> None:
+    """Measures all sizes through a server with memory of `kind`."""
+    sizes = [64 * MiB, 256 * MiB] if bench.full else [1 * MiB]
+    if bench.full and kind != "host":
+        sizes.append(1024 * MiB)
+    memory = sum(2 * (KEPT + 2) * size for size in sizes) + 64 * MiB
+    with server(memory, kind=kind) as contact, Staging(contact, engine=engine) as client:
+        for size in sizes:
+            shape = (size // 8 // 65536, 256, 256)
+            source, target = (Side(engine, "device0", shape, "f8") for _ in range(2))
+            other = Side(engine, "pinned" if kind == "host" else kind, shape, "f8")
+            data = random_bytes(size)
+            source.write(data)
+            measure(bench, client, (source, target, other), data)
+
+
+def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data: Bytes) -> None:
+    """Measures puts and gets of one size."""
+    source, target, other = sides
+    size = source.nbytes
+    name = f"{size // MiB} MiB"
+    there = "" if other.memory == "pinned" else f", server on {other.memory}"
+    boxes = blocks(source.array.shape, 2)
+    version = 0
+
+    def put() -> None:
+        nonlocal version
+        version += 1
+        client.put(name, version, source.array)
+
+    def put_objects() -> None:
+        for box in boxes:
+            client.put(f"{name} in 8", version, source.array[box], tuple(cut.start for cut in box))
+
+    def get() -> None:
+        client.get(name, version, out=target.array)
+
+    def get_objects() -> None:
+        client.get(f"{name} in 8", "latest", out=target.array)
+
+    def arrived() -> bool:
+        return same(client.get(name, version).reshape(-1).view(np.uint8), data)
+
+    for _ in range(KEPT + 2):
+        put()  # touches and pins the server's memory
+        put_objects()
+    other.write(data)
+    up = Variant(
+        DRIVER,
+        lambda: raw(source.engine, [raw_copy(source.array, other.array, 0)]),
+        lambda: same(other.read(), data),
+        other.spoil,
+    )
+    down = Variant(
+        DRIVER,
+        lambda: raw(source.engine, [raw_copy(other.array, target.array, 0)]),
+        lambda: same(target.read(), data),
+        target.spoil,
+    )
+    puts = Variant("put", timed(put), arrived, lambda: None, TIMED)
+    gets, gets_of_8 = (
+        Variant(variant, timed(work), lambda: same(target.read(), data), target.spoil, TIMED)
+        for variant, work in (("get", get), ("get of 8 objects", get_objects))
+    )
+    for case, variants in (("put", [up, puts]), ("get", [down, gets, gets_of_8])):
+        for times, when in ((IN_A_ROW, ""), (1, ", after a pause")):
+            bench.measure(
+                f"{case} {name} of a GPU{there}{when}",
+                [
+                    replace(one, run=in_a_row(one.run, times)) if times > 1 else one
+                    for one in variants
+                ],
+                size * times,
+                repetitions=bench.pick(7, 1),
+                baseline=DRIVER,
+                cold=False,
+            )
+
+
+def in_a_row(run: Callable[[], float], times: int) -> Callable[[], float]:
+    """Returns a function that times `times` consecutive runs, after one that is not timed."""
+
+    def row() -> float:
+        run()
+        return sum(run() for _ in range(times))
+
+    return row
