@@ -11,7 +11,6 @@ from tranship.errors import Error, NotFound
 from .dataspaces import drawings as dataspaces_drawings
 from .drawings import messages as message_drawings
 from .drawings import shapes as shape_drawings
-from .drawings import types as type_drawings
 from .drawings.tables import Rows, draw_table
 from .isometry import drawings
 from .remote_gpu import drawings as remote_gpu_drawings
@@ -31,7 +30,7 @@ def draw(
 ) -> list[Path]:
     """Draws a figure for each machine and benchmark that has result lines.
 
-    Simulated benchmarks have drawings of their own, which look like the paper's. Of all lines
+    Most simulated benchmarks have drawings of their own, which look like the paper's. Of all lines
     of one case and variant, the newest is drawn.
 
     Args:
@@ -92,7 +91,7 @@ def is_named(name: str | None, bench: str) -> bool:
 
 def group_machine(line: Line) -> str:
     """Returns the machine of a picture; "" for pictures that show applications of all machines."""
-    together = line["bench"] in ("isometry-figure12", "isometry-table6", "staging-figure10")
+    together = line["bench"] in ("isometry-figure12", "staging-figure10")
     return "" if together else str(line["machine"])
 
 
@@ -136,7 +135,7 @@ def draw_lines(bench: str, machine: str, lines: list[Line], known: list[Line], p
 def draw_group(bench: str, machine: str, rows: Rows, path: Path) -> list[Path]:
     """Draws the pictures of a benchmark; most have one, with a row of bars for each case."""
     lines = [line for row in rows.values() for line in row.values()]
-    if bench.startswith("isometry-"):
+    if bench in drawings.DRAWINGS:
         return [drawings.draw(bench, lines, path)]
     if bench.startswith("staging-figure"):
         return [dataspaces_drawings.draw(bench, lines, path)]
@@ -148,6 +147,4 @@ def draw_group(bench: str, machine: str, rows: Rows, path: Path) -> list[Path]:
         return [message_drawings.draw(bench, machine, rows, path)]
     if bench in shape_drawings.BENCHES:
         return [shape_drawings.draw(bench, machine, rows, path)]
-    if bench in type_drawings.BENCHES:
-        return [type_drawings.draw(bench, machine, rows, path)]
     return [draw_table(bench, machine, rows, path)]

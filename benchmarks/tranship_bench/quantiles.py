@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from .harness import Bench
 
-__all__ = ["QUANTILES", "UPPER_QUANTILES", "emit_quantiles"]
+__all__ = ["QUANTILES", "UPPER_QUANTILES", "Outcome", "emit_quantiles", "report_outcomes"]
+
+WORST_COUNT = 20
+"""Number of slow cases that a table names."""
 
 QUANTILES = {"least": 0.0, "tenth": 0.1, "median": 0.5}
 """Names of the quantiles that are reported of speeds over a baseline's."""
@@ -53,3 +58,74 @@ def emit_quantiles(
         known = {"cases": len(values), "statistic": statistic, **(conditions or {})}
         bench.emit(f"{statistic} of {group}", variant, count, [seconds], baseline, value, known)
     return columns
+
+
+@dataclass
+class Outcome:
+    """The speed of one random case.
+
+    Attributes:
+        name: Name of the case.
+        group: Group of cases that it belongs to.
+        nbytes: Number of bytes that it moves.
+        seconds: Its time.
+        over: Its rate over that of the baseline.
+        over_other: Its rate over that of another library; None where that has no such case.
+    """
+
+    name: str
+    group: str
+    nbytes: int
+    seconds: float
+    over: float
+    over_other: float | None = None
+
+
+def report_outcomes(
+    bench: Bench,
+    outcomes: Sequence[Outcome],
+    groups: Iterable[str],
+    *,
+    baseline: str,
+    other: str,
+    variant: str = "tranship",
+) -> None:
+    """Reports the quantiles of all cases and of each group, and prints a table on stderr.
+
+    The table names the worst cases, and those that are slower than the other library's.
+
+    Args:
+        bench: The benchmark.
+        outcomes: The cases.
+        groups: Groups in the order of the table; those without cases are left out.
+        baseline: Variant that the rates are over.
+        other: Name of the other library.
+        variant: Variant that was measured.
+    """
+    heads = " ".join(f"{name:>7}" for name in QUANTILES)
+    table = [f"{f'{variant} over {baseline}':36} {'cases':>6} {heads}  slower than {other}"]
+    for group in ("all", *groups):
+        some = [one for one in outcomes if group in ("all", one.group)]
+        if not some:
+            continue
+        compared = [one.over_other for one in some if one.over_other is not None]
+        slower = sum(times < 1 for times in compared)
+        word = other.lower()
+        row = emit_quantiles(
+            bench,
+            group,
+            [one.over for one in some],
+            {f"compared_with_{word}": len(compared), f"slower_than_{word}": slower},
+            count=sum(one.nbytes for one in some),
+            seconds=sum(one.seconds for one in some),
+            baseline=baseline,
+            variant=variant,
+        )
+        table.append(f"{group:36} {len(some):6} {row}  {slower} of {len(compared)}")
+    table.append(f"the worst {WORST_COUNT}, and those slower than {other}: both ratios, case")
+    by_speed = sorted(outcomes, key=lambda one: one.over)
+    for place, one in enumerate(by_speed):
+        if place < WORST_COUNT or (one.over_other or 1) < 1:
+            beside = "  none" if one.over_other is None else f"{one.over_other:6.2f}"
+            table.append(f"{one.over:6.2f} {beside}  {one.name}")
+    print("\n".join(table), file=sys.stderr)

@@ -227,7 +227,7 @@ def test_figures_are_drawn_from_the_lines(small_lines, tmp_path):
     text = "".join(json.dumps(line) + "\n" for name in NAMES for line in small_lines(name))
     (results / "a.jsonl").write_text(text)
     drawn = figures.draw("isometry", tmp_path / "pictures", results=results)
-    assert len(drawn) == len(NAMES)
+    assert len(drawn) == len(NAMES) + 1  # Table 6 is about two machines
     assert all(path.stat().st_size > 5000 for path in drawn)
     assert {path.stem.split("-")[1] for path in drawn} == {name.split("-")[1] for name in NAMES}
 

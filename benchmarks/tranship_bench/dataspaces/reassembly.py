@@ -27,8 +27,6 @@ from .machine import Channels, Cluster, Place
 from .transfers import ELEMENT_BYTES, vector
 from .workflows import MACHINE, SYNTHETIC_BYTES
 
-__all__ = ["figure9b"]
-
 OBJECTS = (8, 64, 512)
 BASELINE = "host, line by line"
 

@@ -66,8 +66,6 @@ from .grids import Grid, cube_of
 from .machine import SERVICE_S, Channels, Cluster
 from .transfers import ELEMENT_BYTES, TRANSHIP, Workflow
 
-__all__ = ["figure9a", "figure10"]
-
 MACHINE = "perlmutter-processes"
 """Profile in which each process has a GPU and a card of its own, as in the paper."""
 SHARED_MACHINE = "perlmutter"

@@ -26,8 +26,6 @@ from ..quantiles import UPPER_QUANTILES, emit_quantiles
 from ..registry import SeedOptions, measures
 from .disk import bench_folder, forget
 
-__all__ = ["file_parts"]
-
 PAGE_BYTES = 4096
 READERS = 4
 WORST_COUNT = 8

@@ -14,8 +14,6 @@ from ..harness import Bench, Bytes, random_bytes, same
 from ..registry import measures
 from .copies import Side, find_library, gpu_engine
 
-__all__ = ["gpu_calls"]
-
 PAIRS = 1000
 PAIR_BYTES = 1024
 TIMEOUT = 60.0

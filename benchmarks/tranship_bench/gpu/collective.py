@@ -23,8 +23,6 @@ from ..harness import Bench, Bytes, Variant, random_bytes, same
 from ..registry import measures
 from .copies import Copy, Side, address_of, find_library, gpu_count, gpu_engine, raw
 
-__all__ = ["gpu_collective"]
-
 TIMES = 4
 """Number of operations in a row, whose ends are waited for together."""
 

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,14 +18,13 @@ import numpy.typing as npt
 from tranship.engine import Engine
 
 from ..harness import Bench, Bytes, Variant, random_bytes, same
-from ..quantiles import QUANTILES, emit_quantiles
+from ..quantiles import Outcome, report_outcomes
 from ..registry import SeedOptions, measures
 from .copies import Side, engine_seconds, find_library, gpu_engine
 from .shapes import nothing, ok, placed
 
-__all__ = ["gpu_random_lists"]
-
 KINDS = ("pieces of one length", "pieces of any lengths", "pages")
+VARIANTS = ("tranship", "tranship, prepared")
 ORDERS = ("scattered", "ascending", "in runs of 8")
 COUNT_MAX = 1 << 17
 """Most pieces of a list."""
@@ -122,32 +120,6 @@ def ordered(
     return read[moved], written[moved], lengths[moved]
 
 
-@dataclass
-class Outcome:
-    """Times of one list, not prepared and prepared, of one piece, and of PyTorch's indexing."""
-
-    case: RandomList
-    seconds: float
-    prepared_s: float
-    piece_s: float
-    torch_s: float | None
-
-    @property
-    def over_piece(self) -> float:
-        """The fraction of one piece's rate, not prepared."""
-        return self.piece_s / self.seconds
-
-    @property
-    def prepared(self) -> float:
-        """The fraction of one piece's rate, prepared."""
-        return self.piece_s / self.prepared_s
-
-    @property
-    def over_torch(self) -> float | None:
-        """The multiple of PyTorch's rate, not prepared."""
-        return None if self.torch_s is None else self.torch_s / self.seconds
-
-
 @measures(
     "gpu-random-lists",
     "random lists of pieces and pages inside a GPU, beside one piece and PyTorch",
@@ -165,12 +137,14 @@ def gpu_random_lists(bench: Bench) -> None:
         source.write(random_bytes(room))
         torch = find_library(engine, "torch")
         outcomes = [copy_list(bench, engine, torch, source, target, case) for case in cases]
-    report(bench, outcomes)
+    for variant in VARIANTS:
+        found = [outcome[variant] for outcome in outcomes]
+        report_outcomes(bench, found, KINDS, baseline="one piece", other="PyTorch", variant=variant)
 
 
 def copy_list(
     bench: Bench, engine: Engine, torch: Any, source: Side, target: Side, case: RandomList
-) -> Outcome:
+) -> dict[str, Outcome]:
     """Measures one list, not prepared and prepared, beside one piece and PyTorch's indexing."""
     here, there = source.array[: case.extent], target.array[: case.extent]
     target.spoil()
@@ -207,13 +181,17 @@ def copy_list(
         baseline="one piece",
         cold=False,
     )
-    return Outcome(
-        case,
-        medians["tranship"],
-        medians["tranship, prepared"],
-        medians["one piece"],
-        medians.get("PyTorch"),
-    )
+    return {
+        variant: Outcome(
+            case.name,
+            case.kind,
+            case.nbytes,
+            medians[variant],
+            medians["one piece"] / medians[variant],
+            medians["PyTorch"] / medians[variant] if "PyTorch" in medians else None,
+        )
+        for variant in VARIANTS
+    }
 
 
 def starts_of(
@@ -253,40 +231,3 @@ def torch_run(torch: Any, here: Any, there: Any, case: RandomList) -> Callable[[
         return time.perf_counter() - begin
 
     return seconds
-
-
-def report(bench: Bench, outcomes: list[Outcome]) -> None:
-    """Reports the quantiles by kind, and prints a table on stderr."""
-    table = [f"{'fraction of one piece':34} {'cases':>6} " + " ".join(f"{n:>7}" for n in QUANTILES)]
-    table[0] += "  slower than PyTorch"
-    for kind in ("all", *KINDS):
-        some = [one for one in outcomes if kind in ("all", one.case.kind)]
-        compared = [one.over_torch for one in some if one.over_torch is not None]
-        slower = sum(one < 1 for one in compared)
-        total = sum(one.case.nbytes for one in some)
-        conditions: dict[str, object] = {
-            "compared_with_pytorch": len(compared),
-            "slower_than_pytorch": slower,
-        }
-        speeds = {
-            "": [(one.over_piece, one.seconds) for one in some],
-            ", prepared": [(one.prepared, one.prepared_s) for one in some],
-        }
-        for how, found in speeds.items():
-            columns = emit_quantiles(
-                bench,
-                kind,
-                [fraction for fraction, _ in found],
-                conditions,
-                count=total,
-                seconds=sum(seconds for _, seconds in found),
-                baseline="one piece",
-                variant=f"tranship{how}",
-            )
-            beside = "" if how else f"  {slower} of {len(compared)}"
-            table.append(f"{kind + how:34} {len(some):6} {columns}{beside}")
-    table.append("not prepared, prepared, over PyTorch, case")
-    for one in sorted(outcomes, key=lambda one: one.over_piece):
-        beside = "  none" if one.over_torch is None else f"{one.over_torch:6.2f}"
-        table.append(f"{one.over_piece:6.2f} {one.prepared:6.2f} {beside}  {one.case.name}")
-    print("\n".join(table), file=sys.stderr)

@@ -11,10 +11,8 @@ them, and PyTorch.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,12 +22,10 @@ from tranship.engine import Engine
 
 from ..harness import Bench, Bytes, Variant, random_bytes, same
 from ..host.random_shapes import CLASSES, RandomShape, Type, random_shapes
-from ..host.shapes import WORST_COUNT, Options, array_in, conditions_of, sizes_of
-from ..quantiles import QUANTILES, emit_quantiles
+from ..host.shapes import Options, array_in, conditions_of, sizes_of
+from ..quantiles import Outcome, report_outcomes
 from ..registry import measures
 from .copies import SHORT_TIMES, Side, engine_seconds, find_library, gpu_engine, raw, raw_copy
-
-__all__ = ["gpu_peer_shapes", "gpu_shapes"]
 
 WIDTHS = ("1 to 3 bytes", "4 to 16 bytes", "records")
 """Widths of elements, by which the quantiles are told apart."""
@@ -38,21 +34,10 @@ TORCH_TYPES = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 """Types of PyTorch by their bytes; it has none of 3 bytes, and no records."""
 
 
-@dataclass
-class Outcome:
-    """Speeds of one case: a fraction of the driver's copy, and a multiple of PyTorch's."""
-
-    shape: RandomShape
-    seconds: float
-    over_copy: float
-    over_torch: float | None
-
-    @property
-    def width(self) -> str:
-        """Returns the width of the elements, of `WIDTHS`."""
-        if self.shape.field_names:
-            return WIDTHS[2]
-        return WIDTHS[0 if self.shape.view_type.itemsize < 4 else 1]
+def group_of(case: RandomShape) -> str:
+    """Returns the class of a case and the width of its elements, of `WIDTHS`."""
+    narrow = 0 if case.view_type.itemsize < 4 else 1
+    return f"{case.kind}, {WIDTHS[2 if case.field_names else narrow]}"
 
 
 class Space:
@@ -180,7 +165,8 @@ def measure_shapes(bench: Bench, gpus: int) -> None:
         torch = find_library(engine, "torch")
         space = Space(engine, cases, torch, gpus - 1)
         outcomes = [convert(bench, engine, space, case) for case in cases]
-    report(bench, outcomes)
+    groups = [f"{kind}, {width}" for kind in CLASSES for width in WIDTHS]
+    report_outcomes(bench, outcomes, groups, baseline="cudaMemcpyAsync", other="PyTorch")
 
 
 def expected_bytes(space: Space, case: RandomShape) -> Bytes:
@@ -235,7 +221,14 @@ def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Ou
     )
     seconds = medians["tranship"]
     over_torch = medians["PyTorch"] / seconds if tensors is not None else None
-    return Outcome(case, seconds, medians["cudaMemcpyAsync"] / seconds, over_torch)
+    return Outcome(
+        case.name,
+        group_of(case),
+        case.payload_bytes,
+        seconds / SHORT_TIMES,
+        medians["cudaMemcpyAsync"] / seconds,
+        over_torch,
+    )
 
 
 def ok() -> bool:
@@ -263,36 +256,3 @@ def torch_run(torch: Any, source: Any, target: Any) -> Callable[[], float]:
         return time.perf_counter() - begin
 
     return run
-
-
-def report(bench: Bench, outcomes: list[Outcome]) -> None:
-    """Reports the quantiles by class and width, and prints a table on stderr."""
-    table = [f"{'fraction of the copy':30} {'cases':>6} " + " ".join(f"{n:>7}" for n in QUANTILES)]
-    table[0] += "  slower than PyTorch"
-    groups = [("all", "all")] + [(kind, width) for kind in CLASSES for width in WIDTHS]
-    for kind, width in groups:
-        some = [o for o in outcomes if kind in ("all", o.shape.kind) and width in ("all", o.width)]
-        if not some:
-            continue
-        compared = [one.over_torch for one in some if one.over_torch is not None]
-        slower = sum(one < 1 for one in compared)
-        name = kind if kind == "all" else f"{kind}, {width}"
-        row = f"{name:30} {len(some):6} "
-        total = sum(one.shape.payload_bytes for one in some)
-        row += emit_quantiles(
-            bench,
-            name,
-            [one.over_copy for one in some],
-            {"compared_with_pytorch": len(compared), "slower_than_pytorch": slower},
-            count=total,
-            seconds=sum(one.seconds for one in some) / SHORT_TIMES,
-            baseline="cudaMemcpyAsync",
-        )
-        table.append(f"{row}  {slower} of {len(compared)}")
-    table.append(f"the worst {WORST_COUNT}: fraction of the copy, over PyTorch, case")
-    worst = sorted(outcomes, key=lambda one: one.over_copy)[:WORST_COUNT]
-    slow = [o for o in outcomes if o.over_torch is not None and o.over_torch < 1 and o not in worst]
-    for one in worst + slow:
-        beside = "  none" if one.over_torch is None else f"{one.over_torch:6.2f}"
-        table.append(f"{one.over_copy:6.2f} {beside}  {one.shape.name}")
-    print("\n".join(table), file=sys.stderr)

@@ -25,7 +25,6 @@ from .cases import CASES, fields_of_block, inside_of
 
 __all__ = ["gpu_halo"]
 
-
 GRIDS = {1: (1, 1, 1), 2: (2, 1, 1), 4: (2, 2, 1), 8: (4, 2, 1)}
 """Blocks in each dimension, by the number of processes; each has a GPU."""
 

@@ -21,8 +21,6 @@ from ..harness import Bench, SkippedError
 from ..messages.mpi_processes import emit_case, two_processes
 from ..registry import measures
 
-__all__ = ["halo"]
-
 
 @measures("halo", "halo exchanges between two MPI processes, beside MPI types and NumPy")
 def halo(bench: Bench) -> None:

@@ -33,8 +33,6 @@ from ..isometry.simulated import TRANSHIP as STYLE
 from ..isometry.simulated import Run, SimulatedBench
 from ..registry import simulates
 
-__all__ = ["halo_nodes"]
-
 MACHINE = "perlmutter"
 CELLS = (520, 350)
 LEVELS = 60

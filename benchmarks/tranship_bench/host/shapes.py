@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -21,15 +20,12 @@ from tranship.engine import Engine
 from tranship.errors import InvalidArgument
 
 from ..harness import Array, Bench, Bytes, Variant, random_bytes, same, spoil
-from ..quantiles import QUANTILES, emit_quantiles
+from ..quantiles import Outcome, report_outcomes
 from ..registry import SeedOptions, counts, measures, names, option
 from .copies import engine_run, memcpy_run, numpy_variant
 from .random_shapes import BROADCAST, CLASSES, RandomShape, Type, random_shapes
 
-__all__ = ["shapes"]
-
 PAGE_BYTES = 4096
-WORST_COUNT = 20
 
 
 @dataclass(frozen=True)
@@ -51,16 +47,6 @@ class Options(SeedOptions):
         known = (*CLASSES, BROADCAST)
         if wrong := [kind for kind in self.classes if kind not in known]:
             raise InvalidArgument(f"there is no class {wrong[0]!r}; there are {', '.join(known)}")
-
-
-@dataclass
-class Outcome:
-    """Speeds of one case, as multiples of memcpy's and of NumPy's."""
-
-    shape: RandomShape
-    seconds: float
-    over_memcpy: float
-    over_numpy: float
 
 
 class Space:
@@ -104,7 +90,8 @@ def shapes(bench: Bench) -> None:
     space = Space(cases)
     with Engine() as engine:
         outcomes = [convert(bench, engine, space, case) for case in cases]
-    report(bench, outcomes)
+    groups = (*CLASSES, BROADCAST)
+    report_outcomes(bench, outcomes, groups, baseline="memcpy", other="NumPy")
 
 
 def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Outcome:
@@ -152,7 +139,14 @@ def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Ou
         baseline="memcpy",
     )
     seconds = medians["tranship"]
-    return Outcome(case, seconds, medians["memcpy"] / seconds, medians["numpy"] / seconds)
+    return Outcome(
+        case.name,
+        case.kind,
+        case.payload_bytes,
+        seconds,
+        medians["memcpy"] / seconds,
+        medians["numpy"] / seconds,
+    )
 
 
 def conditions_of(case: RandomShape) -> dict[str, object]:
@@ -164,31 +158,3 @@ def conditions_of(case: RandomShape) -> dict[str, object]:
         "fields": len(case.field_names),
         "scatters": case.scatters,
     }
-
-
-def report(bench: Bench, outcomes: list[Outcome]) -> None:
-    """Reports the quantiles of all cases and of each class, and prints a table on stderr."""
-    table = [f"{'ratio over memcpy':20} {'cases':>6} " + " ".join(f"{n:>7}" for n in QUANTILES)]
-    table[0] += "  slower than NumPy"
-    for kind in ("all", *CLASSES, BROADCAST):
-        some = [one for one in outcomes if kind in ("all", one.shape.kind)]
-        if not some:
-            continue
-        ratios = [one.over_memcpy for one in some]
-        slower = sum(one.over_numpy < 1 for one in some)
-        row = f"{kind:20} {len(some):6} "
-        total = sum(one.shape.payload_bytes for one in some)
-        seconds = sum(one.seconds for one in some)
-        slow_ones: dict[str, object] = {"slower_than_numpy": slower}
-        row += emit_quantiles(
-            bench, kind, ratios, slow_ones, count=total, seconds=seconds, baseline="memcpy"
-        )
-        table.append(f"{row}  {slower:17}")
-    table.append(f"the worst {WORST_COUNT}: over memcpy, over NumPy, case")
-    worst = sorted(outcomes, key=lambda one: one.over_memcpy)[:WORST_COUNT]
-    table += [f"{one.over_memcpy:6.2f} {one.over_numpy:6.2f}  {one.shape.name}" for one in worst]
-    slow = [one for one in outcomes if one.over_numpy < 1 and one not in worst]
-    if slow:
-        table.append("others that are slower than NumPy")
-        table += [f"{one.over_memcpy:6.2f} {one.over_numpy:6.2f}  {one.shape.name}" for one in slow]
-    print("\n".join(table), file=sys.stderr)

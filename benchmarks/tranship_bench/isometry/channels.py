@@ -12,7 +12,7 @@ from ..registry import simulates
 from .places import instance_shape, memory, vector_shape
 from .simulated import Run, SimulatedBench, Style
 
-__all__ = ["channel_rates", "table5"]
+__all__ = ["channel_rates"]
 
 HOST = ("ZCM", "REG", "SYS")
 

@@ -21,8 +21,6 @@ from ..registry import simulates
 from .places import vector_shape
 from .simulated import TRANSHIP, Run, SimulatedBench
 
-__all__ = ["scale"]
-
 GPUS_EACH = 8
 MESSAGE_BYTES = 1 << 30
 HALO_BYTES = 2 << 20

@@ -5,7 +5,6 @@ Black marks show the paper's numbers, which are the expected values in the lines
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from tranship.files import save_figure
 
 from ..results import Line
-from .places import node_of, word_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,13 +28,6 @@ OURS = "#0b6e99"
 REALM = "#e07b39"
 SHADES = ("#f3c9a8", "#eaa06a", "#cf6a24", "#8f4310")
 PLANNER_COLOURS = {"full": OURS, "simple": "#6a994e", "spsl": "#bc8034", "spdl": "#8d5a97"}
-MEMORY_COLOURS = {
-    "SYS": "#dbeafe",
-    "ZCM": "#d5f0ea",
-    "REG": "#e3f4d7",
-    "FBM": "#fde7c8",
-    "DSK": "#ece5f7",
-}
 DOTS_PER_INCH = 130
 LOGARITHMIC_FROM = 20
 """Rates further apart than this are drawn on a logarithmic axis."""
@@ -162,44 +153,6 @@ def mark_legend(axes: Axes, words: str, **where: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
     mark = Line2D([], [], color="black", linewidth=1.6)
     axes.legend([*handles, mark], [*labels, words], fontsize=8, frameon=False, **where)
-
-
-def draw_table5(figure: FigureBase, lines: list[Line]) -> None:
-    """Draws a bar for each pair of memories, with the paper's number as a mark on it."""
-    axes = figure.subplots()
-    kinds = unique([line["variant"] for line in lines])
-    y = 0.0
-    ticks: list[float] = []
-    for k, line in enumerate(lines):
-        if k and lines[k - 1]["variant"] != line["variant"]:
-            y += 0.6
-        colour = (OURS, "#6a994e", "#8d5a97", "#bc8034", "#b23a48", "#e07b39", "#577590")[
-            kinds.index(line["variant"]) % 7
-        ]
-        new = line["variant"] not in [other["variant"] for other in lines[:k]]
-        axes.barh(y, line["gbps"], 0.8, color=colour, label=line["variant"] if new else None)
-        paper = expected_of(line, "gbps")
-        text = f"{line['gbps'] * 1e3:,.0f}"
-        if paper is not None:
-            axes.plot([paper, paper], [y - 0.42, y + 0.42], color="black", linewidth=1.8, zorder=4)
-            text += f"  (paper {paper * 1e3:,.0f})"
-        axes.annotate(
-            text,
-            (line["gbps"], y),
-            xytext=(6, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7.5,
-        )
-        ticks.append(y)
-        y += 1
-    axes.set_yticks(ticks, [line["case"] for line in lines], fontsize=8)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.set_xlim(0.1, 300)
-    axes.set_xlabel("GB/s, logarithmic; numbers in MB/s")
-    tidy_axes(axes, "x")
-    mark_legend(axes, "paper, Table 5", loc="lower right")
 
 
 def split_by_disk(lines: list[Line]) -> tuple[list[Line], list[Line]]:
@@ -408,136 +361,6 @@ def rate_text(gbps: float) -> str:
     return f"{gbps:.3g}"
 
 
-PLACES = {"DSK": (0.0, 1.0), "SYS": (1.5, 2.0), "REG": (3.0, 1.0), "ZCM": (1.5, 0.0)}
-"""Positions of a node's memories, as in the paper's Figure 4; FBM is below ZCM and REG."""
-
-NODE_WIDTH = 5.2
-
-
-def graph_places(names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Returns the positions of memories; the second node mirrors the first."""
-    found = {}
-    for name in names:
-        word = word_of(name)
-        x, y = {**PLACES, "FBM": (3.0, -0.6)}[word]
-        found[name] = (x, y) if node_of(name) == "node0" else (2 * NODE_WIDTH - 1.6 - x, y)
-    return found
-
-
-def draw_figure10(figure: FigureBase, lines: list[Line]) -> None:
-    """Draws the transfer graph, and the path of each planner on it."""
-    axes = figure.subplots()
-    axes.set_axis_off()
-    axes.set_aspect("equal")
-    first: list[dict[str, Any]] = lines[0]["conditions"]["graph"]
-    mirror = [
-        {key: flip(edge[key]) for key in ("source", "target")} | {"gbps": edge["gbps"]}
-        for edge in first
-    ]
-    edges = first + mirror
-    places = graph_places(unique([edge[key] for edge in edges for key in ("source", "target")]))
-    for edge in edges:
-        if edge["source"] != edge["target"]:
-            one, other = places[edge["source"]], places[edge["target"]]
-            axes.plot(*zip(one, other, strict=True), color="#d5dade", linewidth=1.1, zorder=1)
-    colours = {"simple": "#c1121f", "full": "#1d4ed8"}
-    rates = {(edge["source"], edge["target"]): edge["gbps"] for edge in edges}
-    for line in lines:
-        path = line["conditions"]["path"]
-        colour = colours[line["variant"]]
-        for source, target in itertools.pairwise(path):
-            draw_step(axes, places[source], places[target], colour, line["variant"] == "simple")
-            label_step(axes, (places[source], places[target]), rates[source, target], colour)
-        rate = f"{line['gbps']:.2f} GB/s"
-        if "ratio" in line:
-            rate += f", {line['ratio']:.3f} x simple"
-        hops = " > ".join(word_of(name) + "*" * (node_of(name) != "node0") for name in path)
-        axes.plot([], [], color=colour, linewidth=2.4, label=f"{line['variant']}: {hops}, {rate}")
-    draw_graph_nodes(axes, places, {edge["source"] for edge in edges if is_loop(edge)})
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), frameon=False, fontsize=10)
-
-
-def is_loop(edge: dict[str, Any]) -> bool:
-    """Returns whether a channel leads from a memory to itself."""
-    return bool(edge["source"] == edge["target"])
-
-
-def flip(name: str) -> str:
-    """Returns the same memory of the other node; the two nodes are alike."""
-    node, _, rest = name.partition("/")
-    return f"{'node1' if node == 'node0' else 'node0'}/{rest}"
-
-
-def draw_step(
-    axes: Axes, source: tuple[float, float], target: tuple[float, float], colour: str, above: bool
-) -> None:
-    """Draws one hop of a path: an arrow that bends away from the other path."""
-    from matplotlib.patches import FancyArrowPatch
-
-    arrow = FancyArrowPatch(
-        source,
-        target,
-        connectionstyle=f"arc3,rad={-0.16 if above else 0.1}",
-        arrowstyle="-|>",
-        mutation_scale=17,
-        linewidth=2.4,
-        shrinkA=23,
-        shrinkB=23,
-        color=colour,
-        zorder=3,
-    )
-    axes.add_patch(arrow)
-
-
-def label_step(
-    axes: Axes, ends: tuple[tuple[float, float], tuple[float, float]], gbps: float, colour: str
-) -> None:
-    """Draws the rate of a hop beside its middle."""
-    (ax, ay), (bx, by) = ends
-    lift = 0.62 if abs(ay - by) < 0.1 else -0.32
-    x = (ax + bx) / 2
-    axes.text(
-        x,
-        (ay + by) / 2 + lift,
-        f"{gbps:.2f} GB/s",
-        color=colour,
-        ha="center",
-        fontsize=9,
-        fontweight="bold",
-        zorder=6,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
-    )
-
-
-def draw_graph_nodes(axes: Axes, places: dict[str, tuple[float, float]], loops: set[str]) -> None:
-    """Draws a circle for each memory, two if it has a channel to itself, and a frame a node."""
-    from matplotlib.patches import Circle, FancyBboxPatch
-
-    for name, (x, y) in places.items():
-        word = word_of(name)
-        for radius in (0.4, 0.34) if name in loops else (0.4,):
-            axes.add_patch(
-                Circle((x, y), radius, facecolor=MEMORY_COLOURS[word], edgecolor=INK, zorder=5)
-            )
-        star = "*" if node_of(name) != "node0" else ""
-        axes.text(x, y, word + star, ha="center", va="center", fontsize=9, zorder=6)
-    for node in unique([node_of(name) for name in places]):
-        xs = [x for name, (x, _) in places.items() if node_of(name) == node]
-        ys = [y for name, (_, y) in places.items() if node_of(name) == node]
-        frame = FancyBboxPatch(
-            (min(xs) - 0.6, min(ys) - 0.6),
-            max(xs) - min(xs) + 1.2,
-            max(ys) - min(ys) + 1.3,
-            boxstyle="round,pad=0,rounding_size=0.2",
-            facecolor="#f5f7f9",
-            edgecolor="#cbd2d9",
-            zorder=0,
-        )
-        axes.add_patch(frame)
-        axes.text(min(xs) - 0.4, max(ys) + 0.45, node, color=MUTED, fontweight="bold")
-    axes.autoscale_view()
-
-
 def draw_figure12(figure: FigureBase, lines: list[Line]) -> None:
     """Draws the time of an iteration by number of nodes, and below it what this engine saves."""
     names = unique([line["conditions"]["application"] for line in lines])
@@ -619,106 +442,6 @@ def draw_cuts(axes: Axes, lines: list[Line]) -> None:
     node_axis(axes, sorted({line["values"]["nodes"] for line in part}))
 
 
-def draw_figure13(figure: FigureBase, lines: list[Line]) -> None:
-    """Draws bars of the transfers' time, with the step from each to the next."""
-    axes = figure.subplots()
-    colours = (OURS, "#7fb3cc", "#f3c9a8", REALM)
-    best = lines[0]["median_s"]
-    for k, line in enumerate(lines):
-        value = edge = line["median_s"] / best
-        axes.barh(k, value, 0.7, color=colours[k % 4])
-        step = line.get("values", {}).get("slower_than_before")
-        text = f"{value:.2f}"
-        if step:
-            text += f"   ({step:.2f} x the one above"
-            paper = expected_of(line, "slower_than_before")
-            text += f"; paper {paper:g})" if paper else ")"
-            if paper:
-                mark = value / step * paper
-                edge = max(value, mark)
-                axes.plot([mark, mark], [k - 0.38, k + 0.38], color="black", linewidth=1.8)
-        axes.annotate(
-            text, (edge, k), xytext=(7, 0), textcoords="offset points", va="center", fontsize=9
-        )
-    axes.set_yticks(range(len(lines)), [line["variant"] for line in lines])
-    axes.invert_yaxis()
-    axes.margins(x=0.35)
-    axes.set_xlabel("time of an iteration's transfers, tranship = 1; black: the paper's step")
-    axes.set_title(lines[0]["case"], fontsize=10, loc="left")
-    tidy_axes(axes, "x")
-
-
-def draw_table6(figure: FigureBase, lines: list[Line]) -> None:
-    """Draws the table, with the paper's numbers in brackets."""
-    axes = figure.subplots()
-    axes.set_axis_off()
-    columns = (
-        ("full_paths", "full paths,\ncounted as in paper"),
-        ("simple_paths", "simple paths,\ncounted as in paper"),
-        ("plans_in_all", "plans made for\nthe whole cluster"),
-        ("new_after_first_iteration", "new after the\nfirst iteration"),
-    )
-    cells = []
-    for line in lines:
-        row = []
-        for key, _ in columns:
-            paper = expected_of(line, key)
-            row.append(f"{line['values'][key]:g}" + (f"  [{paper:g}]" if paper is not None else ""))
-        cells.append([*row, f"{line['median_s'] * 1e3:.3f}"])
-    table = axes.table(
-        cellText=cells,
-        rowLabels=[line["case"] for line in lines],
-        colLabels=[*(words for _, words in columns), "planning of the\nwhole cluster, ms"],
-        loc="upper center",
-        cellLoc="center",
-    )
-    table.auto_set_font_size(False)
-    table.set_fontsize(9)
-    table.scale(1, 2.0)
-    for (place, _), cell in table.get_celld().items():
-        cell.set_edgecolor("#cbd2d9")
-        if place == 0:
-            cell.set_facecolor("#e8edf1")
-            cell.set_height(cell.get_height() * 1.3)
-    figure.supxlabel(
-        "[paper's number, per node]. Counted as in the paper: a path for each pair of memories and "
-        "of layouts; here one plan serves all ends that are alike.",
-        fontsize=9,
-    )
-
-
-def draw_scale(figure: FigureBase, lines: list[Line]) -> None:
-    """Draws the cost of a simulation by the number of GPUs."""
-    grid = figure.subplots(2, 2)
-    measures = (
-        ("wall_s", 1.0, "wall time of the simulation, s"),
-        ("events_per_second", 1e-6, "million simulated events a second"),
-        ("peak_rss_bytes", 1 / (1 << 20), "peak memory of the process, MiB"),
-        ("planning_s", 1e3, "planning of all copies, ms"),
-    )
-    for axes, (key, scale, words) in zip(grid.flat, measures, strict=True):
-        for pattern, colour in (("shift", OURS), ("halo", REALM)):
-            part = [line for line in lines if line["conditions"]["pattern"] == pattern]
-            axes.plot(
-                [line["values"]["gpus"] for line in part],
-                [line["values"][key] * scale for line in part],
-                color=colour,
-                marker="o",
-                markersize=4,
-                label=pattern,
-            )
-            goals = [expected_of(line, key) for line in part]
-            for goal in unique([goal * scale for goal in goals if goal is not None]):
-                axes.axhline(goal, color="black", linewidth=1.2, linestyle=(0, (4, 3)))
-                axes.annotate("target", (2, goal), xytext=(0, 4), textcoords="offset points")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_title(words, fontsize=10, loc="left")
-        tidy_axes(axes, "both")
-    grid[0][0].legend(fontsize=9, frameon=False)
-    figure.supxlabel("simulated GPUs", fontsize=10)
-
-
 def draw_figure11(figure: FigureBase, lines: list[Line]) -> None:
     """Draws the copies between the GPUs of two processes, beside copies by hand."""
     axes = figure.subplots()
@@ -734,7 +457,6 @@ def draw_figure11(figure: FigureBase, lines: list[Line]) -> None:
 
 
 DRAWINGS: dict[str, tuple[str, tuple[float, float], Drawing]] = {
-    "isometry-table5": ("Table 5, channels", (9, 9), draw_table5),
     "isometry-figure7": ("Figure 7, pipelined and sequential hops", (14, 5.4), draw_figure7),
     "isometry-figure8": ("Figure 8, a transfer of high priority", (14, 8.5), draw_figure8),
     "isometry-figure9a": ("Figure 9a, the two planners", (14, 5), draw_planners),
@@ -743,11 +465,7 @@ DRAWINGS: dict[str, tuple[str, tuple[float, float], Drawing]] = {
         (15, 5.4),
         draw_planners,
     ),
-    "isometry-figure10": ("Figure 10, two paths", (11, 5.6), draw_figure10),
     "isometry-figure12": ("Figure 12, weak scaling", (13, 7), draw_figure12),
-    "isometry-figure13": ("Figure 13, optimisations taken away", (10, 3.8), draw_figure13),
-    "isometry-table6": ("Table 6, paths planned", (12, 3.7), draw_table6),
-    "isometry-scale": ("Simulated clusters", (11, 7.5), draw_scale),
     "isometry-figure11-measured": ("Figure 11, beside sending by hand", (11, 4.6), draw_figure11),
 }
 for _figure in ("figure7", "figure8", "figure9a", "figure9b"):

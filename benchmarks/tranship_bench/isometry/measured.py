@@ -64,7 +64,7 @@ from .pipelining import SCENARIOS
 from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS
 from .real_places import SHARED, FarStores, Form, LackingError, Stores, World, open_world
 
-__all__ = ["WholeHops", "figure7", "figure9a", "figure9b", "figure11"]
+__all__ = ["WholeHops"]
 
 FULL_POINTS, SMALL_POINTS = 2 << 20, 1 << 12
 FULL_NUMBER, SMALL_NUMBER = 8, 2

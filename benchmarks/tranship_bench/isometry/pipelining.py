@@ -20,8 +20,6 @@ from .channels import channel_rates
 from .places import instance_shape, memory
 from .simulated import Run, SimulatedBench, Style
 
-__all__ = ["figure7"]
-
 SCENARIOS = (
     ("FBM", "FBM*"),
     ("SYS", "SYS*"),

@@ -31,8 +31,6 @@ from ..registry import simulates
 from .places import WORDS, Shape, instance_shape, memory, node_of
 from .simulated import Run, SimulatedBench, Style
 
-__all__ = ["figure9a", "figure9b", "figure10"]
-
 PAIRS = (
     ("SYS", "SYS*"),
     ("FBM", "FBM*"),

@@ -29,8 +29,6 @@ from ..results import Line
 from .places import instance_shape, memory
 from .simulated import Run, SimulatedBench, Style
 
-__all__ = ["figure8"]
-
 LOW_POINTS = 4 << 20
 HIGH_POINTS = (4 << 20, 1 << 20, 1 << 18)
 THREADS = (1, 2, 4, 8)

@@ -54,8 +54,6 @@ from .applications import APPLICATIONS, Application, iteration_s
 from .places import node_of
 from .simulated import TRANSHIP, Run, SimulatedBench, Style
 
-__all__ = ["figure12", "figure13", "table6"]
-
 ITERATIONS = 4
 
 FULL_FROM_BYTES = 16_000_000

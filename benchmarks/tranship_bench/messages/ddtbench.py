@@ -32,8 +32,6 @@ from ..host.copies import memcpy_run
 from ..registry import measures
 from .mpi import TURN_SECONDS, Mpi, beside, in_turns, load_mpi
 
-__all__ = ["ddtbench"]
-
 SEED = 3
 WRF_Y = ((32, 52, 23, 3), (27, 41, 19, 3), (24, 34, 16, 3), (22, 30, 14, 3), (19, 24, 11, 3))
 WRF_X = ((32, 52, 3, 44), (24, 34, 3, 26), (19, 24, 3, 16))

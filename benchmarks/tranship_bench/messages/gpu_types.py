@@ -23,7 +23,6 @@ from tranship.typed_ends import packed_places
 from tranship.types import Datatype
 
 from ..gpu.copies import Side, find_library, gpu_engine, raw, raw_copy
-from ..gpu.faces import SECTOR_BYTES
 from ..gpu.shapes import nothing, ok
 from ..harness import Bench, Bytes, Variant, random_bytes, same
 from ..quantiles import UPPER_QUANTILES, emit_quantiles
@@ -31,7 +30,8 @@ from ..registry import SeedOptions, measures
 from .ddtbench import Part, cases, one_of_each
 from .random_types import draw_all
 
-__all__ = ["gpu_types"]
+SECTOR_BYTES = 32
+"""Bytes that a GPU's memory moves at least."""
 
 TIMES = 8
 """Number of copies in a row, whose ends are waited for together."""

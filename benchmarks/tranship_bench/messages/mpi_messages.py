@@ -30,8 +30,6 @@ from ..harness import Bench, SkippedError
 from ..registry import measures
 from .mpi_processes import emit_case, two_processes
 
-__all__ = ["gpu_mpi", "mpi_messages"]
-
 
 @measures(
     "mpi-messages", "DDTBench's messages between two MPI processes, packed by libtranship-mpi.so"

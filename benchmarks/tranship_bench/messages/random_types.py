@@ -31,8 +31,6 @@ from ..quantiles import QUANTILES, emit_quantiles
 from ..registry import SeedOptions, measures
 from .mpi import Mpi, beside, in_turns, load_mpi
 
-__all__ = ["random_types"]
-
 ELEMENTS = {"f4": "FLOAT", "f8": "DOUBLE", "i2": "SHORT", "u1": "UNSIGNED_CHAR"}
 SPAN_MAX = 200 << 20
 WORST_COUNT = 20

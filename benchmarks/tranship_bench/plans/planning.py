@@ -17,8 +17,6 @@ from .. import _loops
 from ..harness import Bench
 from ..registry import measures
 
-__all__ = ["planning"]
-
 Extents = list[tuple[str, int]]
 Fields = list[tuple[str, str, int]]
 

@@ -25,8 +25,6 @@ from ..processes.peer import Other
 from ..processes.remote import SEED_HERE
 from ..registry import measures
 
-__all__ = ["prediction"]
-
 SIZES_MIB = (1, 4, 16, 64, 256)
 AWAKE_SECONDS = 0.01
 SMALL_COUNT = 1 << 17

@@ -28,8 +28,6 @@ from ..registry import measures
 from ..staging.boxes import server_process
 from .peer import Other
 
-__all__ = ["peer_death"]
-
 REPETITIONS = 11
 SECONDS_MAX = 30.0
 

@@ -8,7 +8,7 @@ transposed.
 ``pieces``: 8 MiB as 16,384 pieces of 512 B, a stride of 1,024 B on both sides, to another process.
 - Follows: Maximal Overlap (IPDPS'16): non-contiguous data at throughput.
 - NIXL (`pip install --no-deps nixl-cu13 numpy`) does the same in the same turns:
-  `benchmarks/peers/nixl.py`.
+  `tranship_bench/peers/nixl.py`.
 - Warm, as other libraries are measured, and cold. NIXL's processes are stopped while it is not
   their turn: they look for work without pause, and there may be no cores to spare.
 """

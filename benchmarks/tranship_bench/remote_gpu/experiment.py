@@ -66,8 +66,6 @@ from .parts import DIRECT, PAGEABLE, PARTS, PINNED
 from .sum import computed_by, first_gpu
 from .table import table_lines
 
-__all__ = ["remote_gpu"]
-
 WARM_UPS = 3
 """Experiments of part 1 before anything counts, as in the paper."""
 

@@ -6,7 +6,7 @@ ADIOS2's SST engine runs in the same turns where it is installed; sst.py describ
 - 256 MiB of float64 put to a staging server and got from it, whole and as 8 objects; the middle 32
   MiB of 8 objects; each put with its get; 8 KiB again and again. One client, one server.
 - ADIOS2's SST engine (`pip install adios2`) takes its turns in the same run, its writer and its
-  reader two processes, as ours are (`benchmarks/peers/adios2_sst.py`); what the reader got is
+  reader two processes, as ours are (`tranship_bench/peers/adios2_sst.py`); what the reader got is
   compared each time, outside the time.
 
 What `adios2-sst` does is not quite the same: it has no server. A put is a step of the writer, which

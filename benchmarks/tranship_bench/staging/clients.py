@@ -29,8 +29,6 @@ from ..registry import measures
 from .boxes import server_process
 from .crew import Crew, together
 
-__all__ = ["staging_clients"]
-
 PROCESSES = 8
 CLIENTS = (8, 1000)
 ROUNDS = 5

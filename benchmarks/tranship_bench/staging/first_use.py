@@ -18,8 +18,6 @@ from ..processes.data import seeded
 from ..registry import measures
 from .boxes import server_process
 
-__all__ = ["gpu_staging_first_use", "staging_first_use"]
-
 LATER = 5
 """Calls behind the first ones, whose median is the baseline."""
 

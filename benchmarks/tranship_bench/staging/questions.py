@@ -23,8 +23,6 @@ from ..registry import measures
 from .boxes import server_process
 from .crew import Crew, Member, together
 
-__all__ = ["staging_questions"]
-
 ROUNDS = 5
 CLIENTS = (1, 2, 4, 8)
 BYTES = 8

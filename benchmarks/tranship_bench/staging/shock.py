@@ -36,7 +36,7 @@ from .boxes import KEPT, server
 from .crew import Crew, Member, together
 from .workflow import WARM, DesignOptions, Machine, Times, machine_of
 
-__all__ = ["VARIABLES", "staging_shock"]
+__all__ = ["VARIABLES"]
 
 MiB = 1 << 20
 VARIABLES = ("energy", "pressure", "density")

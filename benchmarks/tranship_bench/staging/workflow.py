@@ -44,7 +44,7 @@ from .boxes import KEPT, server
 from .crew import Crew, Member, together
 from .designs import BASELINE, RECEIVERS, SENDERS
 
-__all__ = ["PAIRS", "Machine", "Options", "Times", "machine_of", "staging_workflow"]
+__all__ = ["PAIRS", "Machine", "Options", "Times", "machine_of"]
 
 MiB = 1 << 20
 

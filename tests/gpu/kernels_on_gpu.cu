@@ -1,9 +1,11 @@
-// Conversion kernels against cudaMemcpy inside one GPU. Prints a table, and writes JSON lines to
-// the file named by the first argument; a second one measures only cases whose names contain it.
+// Runs the conversion kernels inside one GPU, without the engine, and compares every element with a
+// plain walk of the nest; tools/gpu-check runs it under compute-sanitizer as well. Prints a table of
+// times beside cudaMemcpy, and writes it as JSON lines to the file named by the first argument
+// (/dev/null: none); a second one runs only cases whose names contain it.
 // Further ones are settings: bytes=N to move, and of KernelTuning box_bytes=N, direct_box_bytes=N,
 // group_boxes=N, shifted_run_bytes=N, shifted_rows=N, band_nests=N.
 // Build:
-//   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc benchmarks/gpu/kernels.cu
+//   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc tests/gpu/kernels_on_gpu.cu
 //     src/gpu/kernels/*.cu src/gpu/kernels/*.cpp src/base/error.cpp src/data/indexed_nest.cpp -o kernels
 #include <cuda_runtime.h>
 
@@ -615,7 +617,7 @@ int main(int argc, char** argv) {
   KernelTuning tuning;
   for (int k = 3; k < argc; ++k) {
     if (!set(tuning, argv[k])) {
-      std::fprintf(stderr, "%s is no setting; see the first lines of kernels.cu\n", argv[k]);
+      std::fprintf(stderr, "%s is no setting; see the first lines of kernels_on_gpu.cu\n", argv[k]);
       return 2;
     }
   }
