@@ -141,8 +141,6 @@ def draw_group(bench: str, machine: str, rows: Rows, path: Path) -> list[Path]:
         return [dataspaces_drawings.draw(bench, lines, path)]
     if bench == "remote-gpu":
         return remote_gpu_drawings.draw(machine, lines, path.with_suffix(""))
-    if bench in message_drawings.SHARES:
-        return [message_drawings.draw_shares(bench, machine, rows, path)]
     if bench in message_drawings.BENCHES:
         return [message_drawings.draw(bench, machine, rows, path)]
     if bench in shape_drawings.BENCHES:

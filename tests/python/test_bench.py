@@ -395,17 +395,21 @@ def test_emulated_gpus_are_named_on_every_printed_line(monkeypatch, capsys):
 def test_figures_of_messages_show_the_improvement(tmp_path, monkeypatch):
     axes = pytest.importorskip("matplotlib.axes")
     drawn = {}
-    monkeypatch.setattr(
-        axes.Axes, "scatter", lambda self, x, y, label, **how: drawn.update({label[:8]: list(x)})
-    )
+
+    def plot(self, x, y, label, **how):
+        drawn[label] = list(y)
+
+    monkeypatch.setattr(axes.Axes, "plot", plot)
+    times = {"latency-oriented": (3e-5, 2e-5), "tranship": (1e-5, 1e-5)}
     lines = [
-        result_line(bench="gpu-messages", variant=variant, median_s=seconds)
-        for variant, seconds in {"latency-oriented": 3e-5, "tranship": 1e-5}.items()
+        result_line(bench="gpu-messages", case=f"case {k}", variant=variant, median_s=seconds)
+        for variant, both in times.items()
+        for k, seconds in enumerate(both)
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (path,) = figures.draw("gpu-messages", tmp_path / "drawn", results=tmp_path)
     assert path.stat().st_size > 5000
-    assert drawn == {"Tranship": [pytest.approx(3)]}
+    assert drawn == {"messages: 2": [pytest.approx(2), pytest.approx(3)]}
 
 
 def test_figures_refuse_lines_that_were_not_checked(tmp_path):
