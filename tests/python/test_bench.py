@@ -198,6 +198,8 @@ def test_options_of_a_benchmark_follow_its_name(capsys):
     assert "cases is 0; it is at least 1" in capsys.readouterr().err
     assert main(["bench", "small", "--seed", "7"]) == 2
     assert "small has no option --seed" in capsys.readouterr().err
+    assert main(["bench", "--seed", "7", "shapes"]) == 2
+    assert "--seed stands before the name of a benchmark" in capsys.readouterr().err
 
 
 def test_unknown_name_and_size():

@@ -7,7 +7,7 @@ import importlib
 import io
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -48,7 +48,7 @@ def bench(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME [OPTION]...",
+            metavar="NAME",
             autocompletion=bench_names,
             help='Name of a benchmark with options of its own, or "list" for all names; '
             '"list NAME" says what a benchmark does, and which options it has.',
@@ -87,14 +87,9 @@ def bench(
     if name == "list" and not rest:
         list_names(list(benches.list_benches()), json_file)
         return 0
-    names = dict(benches.list_benches())
-    asked = rest[0] if name == "list" else name
-    if asked not in names:
-        raise CommandError(
-            f"there is no benchmark {asked!r}", "`tranship bench list` prints their names"
-        )
+    check_name(rest[0] if name == "list" else name, dict(benches.list_benches()))
     if name == "list":
-        describe(benches.find(asked))
+        describe(benches.find(rest[0]))
         return 0
     options = parse_options(benches.find(name), rest) if rest else {}
     run: Callable[..., int] = functools.partial(benches.run, options=options)
@@ -115,6 +110,23 @@ def bench(
 
 COMMAND = (bench, EXAMPLES, True)
 """The function, its examples, and that a benchmark's own options go to it as arguments."""
+
+
+def check_name(name: str, known: Mapping[str, str]) -> None:
+    """Checks that a word is the name of a benchmark.
+
+    Raises:
+        CommandError: There is no such benchmark, or the word is an option.
+    """
+    if name.startswith("-"):
+        raise CommandError(
+            f"{name} stands before the name of a benchmark",
+            f"write a benchmark's own options behind its name: tranship bench NAME {name}",
+        )
+    if name not in known:
+        raise CommandError(
+            f"there is no benchmark {name!r}", "`tranship bench list` prints their names"
+        )
 
 
 def describe(entry: Entry) -> None:
