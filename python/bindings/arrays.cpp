@@ -16,8 +16,7 @@
 
 #include "base/hash.hpp"
 #include "bindings.hpp"
-#include "channels/file/file_channel.hpp"
-#include "channels/host/copy.hpp"
+#include "channels/file/file.hpp"
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
 #include "data/type_numbers.hpp"
@@ -428,49 +427,6 @@ nb::list described_extents(const Array& array) {
   return extents;
 }
 
-/// Reads parts of a file into host memory, without an engine.
-Status read_file(std::span<const LoopNest> nests, const Place& source,
-                 std::byte* target) {
-  FileChannelOptions options;
-  options.copy = copy_nests;
-  FileChannel channel(std::move(options));
-  Request request;
-  request.payload = nests;
-  request.source = source;
-  request.target = {target, nullptr};
-  for (const LoopNest& nest : nests) request.bytes += nest.bytes();
-  if (Status submitted = channel.submit(request); !submitted) return submitted;
-  std::array<Finished, 1> finished;
-  while (channel.poll(finished) == 0) channel.idle(std::chrono::milliseconds(100));
-  return finished.front().status;
-}
-
-/// Copies an array in host memory, or of a file, without an engine, for conversions to NumPy.
-void read_into(const Array& source, nb::handle target) {
-  const Array to = array_of(target, true);
-  const auto fields = unwrap(match_fields(*source.view.mapping, *to.view.mapping));
-  std::vector<LoopNest> nests;
-  lower({source.view.mapping.get(), source.view.lower}, {to.view.mapping.get(), to.view.lower},
-        source.view.extents, fields, nests);
-  if (source.view.bytes() == 0) return;
-  auto* opened = dynamic_cast<File*>(source.place.attachment);
-  if (opened == nullptr) {
-    if (source.memory_kind != MemoryKind::host) {
-      raise({ErrorCode::invalid_argument, source.name + " is not read by NumPy",
-             "copy it with Engine.copy() to an array"});
-    }
-    nb::gil_scoped_release released;
-    copy_nests(nests, source.place.address, to.place.address, false);
-    return;
-  }
-  unwrap(opened->admits(true));
-  Status status = [&]() -> Status {
-    nb::gil_scoped_release released;
-    return read_file(nests, source.place, to.place.address);
-  }();
-  unwrap(status);
-}
-
 /// Returns the nests that copy one array to the other as tuples, for tests and inspection.
 nb::list lowered(nb::handle source, nb::handle target) {
   const Array from = array_of(source, false);
@@ -683,8 +639,6 @@ void bind_arrays(nb::module_& module) {
   module.def(
       "array_of", [](nb::handle object) { return array_of(object, false); },
       nb::arg("object").none());
-  module.def("read_into", &read_into, nb::arg("source"), nb::arg("target"),
-             nb::sig("def read_into(source: Array, target: object) -> None"));
   module.def("lower", &lowered, nb::arg("source"), nb::arg("target"),
              nb::sig("def lower(source: object, target: object) -> "
                      "list[tuple[int, int, int, list[tuple[int, int, int]]]]"));

@@ -172,6 +172,7 @@ class StreamSource {
 /// Finds NumPy's types, if it is installed, so that its arrays are read without calls of it.
 void prepare_arrays();
 
+void bind_array_views(nb::module_& module);
 void bind_arrays(nb::module_& module);
 void bind_calibration(nb::module_& module);
 void bind_device_arrays(nb::module_& module);

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <memory>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "bindings.hpp"
 #include "exchange_table.hpp"
@@ -22,6 +26,12 @@ struct ManagedTensor {
   void* context = nullptr;
   void (*deleter)(ManagedTensor*) = nullptr;
 };
+
+/// Types that ml_dtypes adds to NumPy, by DLPack's type code; only bfloat16 has 16 bits.
+constexpr std::array<const char*, 15> added_types{
+    nullptr,         nullptr,           nullptr,       nullptr,           "bfloat16",
+    nullptr,         nullptr,           "float8_e3m4", "float8_e4m3",     "float8_e4m3b11fnuz",
+    "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"};
 
 /// Returns the view of a tensor of at most dimensions_max dimensions.
 View view_of(const nb::dlpack::dltensor& tensor, std::int64_t bytes) {
@@ -155,14 +165,9 @@ std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
       case Code::Bool: return "b" + size;
       default: break;
     }
-    // Types that ml_dtypes adds to NumPy, by DLPack's type code; only bfloat16 has 16 bits.
-    static constexpr std::array<const char*, 15> added{
-        nullptr,         nullptr,           nullptr,       nullptr,           "bfloat16",
-        nullptr,         nullptr,           "float8_e3m4", "float8_e4m3",     "float8_e4m3b11fnuz",
-        "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"};
-    if (type.code < added.size() && added[type.code] != nullptr &&
+    if (type.code < added_types.size() && added_types[type.code] != nullptr &&
         bytes == (type.code == 4 ? 2 : 1)) {
-      return added[type.code];
+      return added_types[type.code];
     }
   }
   return "V" + size;
@@ -212,9 +217,125 @@ Array placed(const Array& array, const std::string& where, int device,
   return moved;
 }
 
+namespace {
+
+/// Returns DLPack's type of elements with this name.
+/// @throws Error (unsupported) for a type that DLPack does not have
+nb::dlpack::dtype dlpack_type(const Field& field) {
+  using Code = nb::dlpack::dtype_code;
+  nb::dlpack::dtype type;
+  type.bits = static_cast<std::uint8_t>(field.bytes * 8);
+  type.lanes = 1;
+  const auto added = std::find_if(added_types.begin(), added_types.end(), [&](const char* name) {
+    return name != nullptr && field.type == name;
+  });
+  if (added != added_types.end()) {
+    type.code = static_cast<std::uint8_t>(added - added_types.begin());
+    return type;
+  }
+  static constexpr std::array<std::pair<char, Code>, 5> plain{{{'i', Code::Int},
+                                                               {'u', Code::UInt},
+                                                               {'f', Code::Float},
+                                                               {'c', Code::Complex},
+                                                               {'b', Code::Bool}}};
+  const auto found = std::find_if(plain.begin(), plain.end(), [&](const auto& one) {
+    return field.type == one.first + std::to_string(field.bytes);
+  });
+  if (found == plain.end() || field.bytes > 16) {
+    raise({ErrorCode::unsupported, "DLPack has no type " + field.type,
+           "take one field, or view the array as a type that it has"});
+  }
+  type.code = static_cast<std::uint8_t>(found->second);
+  return type;
+}
+
+/// What a tensor that was handed out refers to.
+template <typename Managed>
+struct HandedOut {
+  Managed managed;
+  Array array;
+  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> strides;  ///< elements
+};
+
+/// Fills in a tensor that refers to an array of one field.
+template <typename Managed>
+Managed* hand_out(const Array& array, std::int32_t device_type, int device) {
+  const Mapping& mapping = *array.view.mapping;
+  const Placement& field = mapping.fields().front();
+  const nb::dlpack::dtype type = dlpack_type(field.field);
+  auto kept = std::make_unique<HandedOut<Managed>>();
+  kept->array = array;
+  std::int64_t offset = field.offset;
+  for (std::size_t k = 0; k < mapping.space().size(); ++k) {
+    const std::int64_t stride = field.dimension[k].level[0].stride;
+    if (field.dimension[k].count > 1 || stride % field.field.bytes != 0) {
+      raise({ErrorCode::unsupported,
+             "the elements do not lie whole elements apart, as DLPack requires",
+             "hand over a copy: array.copy()"});
+    }
+    offset += array.view.lower[k] * stride;
+    kept->shape.push_back(array.view.extents[k]);
+    kept->strides.push_back(stride / field.field.bytes);
+  }
+  nb::dlpack::dltensor& tensor = kept->managed.tensor;
+  tensor.data = array.view.points() == 0 ? nullptr : array.place.address + offset;
+  tensor.device.device_type = device_type;
+  tensor.device.device_id = device;
+  tensor.ndim = static_cast<std::int32_t>(kept->shape.size());
+  tensor.dtype = type;
+  tensor.shape = kept->shape.data();
+  tensor.strides = kept->strides.data();
+  kept->managed.context = kept.get();
+  kept->managed.deleter = [](Managed* managed) {
+    delete static_cast<HandedOut<Managed>*>(managed->context);
+  };
+  return &kept.release()->managed;
+}
+
+/// Returns a capsule that whoever takes the tensor renames; else it deletes the tensor.
+template <typename Managed>
+nb::object capsule_of(Managed* managed, const char* name) {
+  PyObject* capsule = PyCapsule_New(managed, name, [](PyObject* object) {
+    const char* named = PyCapsule_GetName(object);
+    if (named == nullptr || std::strncmp(named, "used_", 5) == 0) return;
+    auto* held = static_cast<Managed*>(PyCapsule_GetPointer(object, named));
+    if (held != nullptr) held->deleter(held);
+  });
+  if (capsule == nullptr) {
+    managed->deleter(managed);
+    throw nb::python_error();
+  }
+  return nb::steal(capsule);
+}
+
+/// Returns the DLPack capsule of an array of one field in memory of this process. versioned:
+/// Whether it is of version 1 of the standard, which can say that an array is read-only.
+nb::object to_dlpack(const Array& array, int device_type, int device, bool versioned) {
+  if (!versioned) {
+    if (!array.writable) {
+      raise({ErrorCode::unsupported,
+             "the array is read-only, which DLPack before version 1 "
+             "cannot say",
+             "hand over a copy: array.copy()"});
+    }
+    return capsule_of(hand_out<ManagedTensor>(array, device_type, device), "dltensor");
+  }
+  auto* managed = hand_out<VersionedTensor>(array, device_type, device);
+  managed->major = 1;
+  managed->flags = array.writable ? 0 : flag_read_only;
+  return capsule_of(managed, "dltensor_versioned");
+}
+
+}  // namespace
+
 void bind_device_arrays(nb::module_& module) {
   module.def("from_dlpack", &from_dlpack, nb::arg("capsule"),
              nb::sig("def from_dlpack(capsule: object) -> Array"));
+  module.def("to_dlpack", &to_dlpack, nb::arg("array"), nb::arg("device_type"), nb::arg("device"),
+             nb::arg("versioned"),
+             nb::sig("def to_dlpack(array: Array, device_type: int, device: int, versioned: bool) "
+                     "-> object"));
   module.def("placed", &placed, nb::arg("array"), nb::arg("where"), nb::arg("device"),
              nb::arg("stream").none());
 }

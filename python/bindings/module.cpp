@@ -39,6 +39,7 @@ NB_MODULE(_core, module) {
   tranship::python::prepare_arrays();
   tranship::python::bind_interpreter(module);
   tranship::python::bind_arrays(module);
+  tranship::python::bind_array_views(module);
   tranship::python::bind_device_arrays(module);
   tranship::python::bind_planning(module);
   tranship::python::bind_engine(module);

@@ -21,7 +21,7 @@ from .errors import (
 if TYPE_CHECKING:
     from . import types as types
     from ._core import Event, Plan, PreparedCopy
-    from .arrays import DeviceArray, File, Instance, RemoteArray
+    from .arrays import DeviceArray, File, Instance, RemoteArray, Selection
     from .engine import Engine
     from .halo import Halo
     from .peer import Peer
@@ -48,6 +48,7 @@ __all__ = [
     "Plan",
     "PreparedCopy",
     "RemoteArray",
+    "Selection",
     "SkippedVersionWarning",
     "Staging",
     "StagingServer",
@@ -59,7 +60,7 @@ __all__ = [
 
 _MODULES = {
     "_core": ("Event", "Plan", "PreparedCopy"),
-    "arrays": ("DeviceArray", "File", "Instance", "RemoteArray"),
+    "arrays": ("DeviceArray", "File", "Instance", "RemoteArray", "Selection"),
     "engine": ("Engine",),
     "halo": ("Halo",),
     "peer": ("Peer",),

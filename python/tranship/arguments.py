@@ -47,6 +47,9 @@ RANK_MAX = 32
 BITS = {32: "32-bit", 64: "64-bit"}
 PRIORITY_BITS = 32
 
+BRACKETED = ("__init__", "__getitem__", "__setitem__", "__contains__")
+"""Methods that are guarded although their names begin with an underscore."""
+
 KEPT_LENGTHS = 1 << 17
 """Longest list of equal lengths that is kept for later calls: 1 MiB."""
 INT64 = np.dtype(np.int64)
@@ -400,7 +403,7 @@ def guards_itself(method: Callable[P, R]) -> Callable[P, R]:
 def guard_methods(cls: Class) -> Class:
     """Guards the constructor and the public methods of a class, and what brackets call."""
     for name, method in list(vars(cls).items()):
-        public = not name.startswith("_") or name in ("__init__", "__getitem__", "__contains__")
+        public = not name.startswith("_") or name in BRACKETED
         if getattr(method, "guards_itself", False):
             continue
         if public and inspect.isfunction(method) and not inspect.isgeneratorfunction(method):

@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar
 
 from . import _core
 
-__all__ = ["Closing", "close_at_exit", "refuse_pickling"]
+__all__ = ["Closing", "close_at_exit", "open_engine", "refuse_pickling"]
 
 T = TypeVar("T", bound="Closing")
 
@@ -53,6 +53,13 @@ _open: weakref.WeakSet[Closing] = weakref.WeakSet()
 def close_at_exit(one: Closing) -> None:
     """Registers an object to be closed when the interpreter ends, if it still exists."""
     _open.add(one)
+
+
+def open_engine() -> _core.EngineCore | None:
+    """Returns an engine of this process that is open; None if there is none."""
+    cores = [getattr(one, "_core", None) for one in list(_open)]
+    engines = [core for core in cores if isinstance(core, _core.EngineCore)]
+    return next((engine for engine in engines if not engine.closed), None)
 
 
 @atexit.register

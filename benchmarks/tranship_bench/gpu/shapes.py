@@ -123,19 +123,16 @@ def placed(
     engine: Engine, memory: DeviceArray, offset: int, kind: Type, extents: tuple[int, ...]
 ) -> DeviceArray:
     """Returns a C-contiguous array in the GPU's memory from `offset` on."""
-    strides = []
-    bytes_ = kind.itemsize
-    for extent in reversed(extents):
-        strides.append(bytes_)
-        bytes_ *= extent
-    address = memory.__cuda_array_interface__["data"][0] + offset
-    return DeviceArray(engine._core, memory._memory, address, extents, tuple(strides[::-1]), kind)
+    count = math.prod(extents) * kind.itemsize
+    part: DeviceArray = memory.reshape(-1).view("u1")[offset : offset + count]
+    return part.view(kind).reshape(extents)
 
 
 def place_view(engine: Engine, memory: DeviceArray, case: RandomShape) -> DeviceArray:
     """Returns the view of a case in the GPU's memory."""
     base = placed(engine, memory, case.view_offset, case.view_type, case.base)
-    return base[case.slices].transpose(case.permutation)
+    view: DeviceArray = base[case.slices].transpose(case.permutation)
+    return view
 
 
 @measures("gpu-shapes", "conversions of random shapes inside a GPU, beside PyTorch", Options)

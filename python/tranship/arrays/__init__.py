@@ -8,5 +8,6 @@ from .device import DeviceArray
 from .file import File
 from .instance import Instance
 from .remote import RemoteArray
+from .selection import Selection
 
-__all__ = ["DeviceArray", "File", "Instance", "RemoteArray", "to_core"]
+__all__ = ["DeviceArray", "File", "Instance", "RemoteArray", "Selection", "to_core"]

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn, Self
+import itertools
+from collections.abc import Sequence
+from typing import Any, NoReturn, Self, SupportsIndex, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..arguments import guard_methods, shown
+from ..arguments import element_type, guard_methods
 from ..closing import refuse_pickling
-from ..errors import InvalidArgument, OutOfRange
-from .dtypes import numpy_dtype
+from ..errors import Error, InvalidArgument, NotFound
+from .assignment import assign, copy_and_wait
+from .dtypes import dtype_fields, numpy_dtype
+from .elements import Elements
+from .indexing import Entry, field_names, parse_index
+from .points import Points, record_of
+from .selection import Selection
+from .views import axes_of, new_shape, reshaped_strides, viewed
 
-__all__ = ["CoreArray", "c_strides", "cuts_of"]
+__all__ = ["CoreArray", "c_strides"]
 
-Cut = tuple[int, int, int, bool]
+Core = _core.Array
+CPU, CUDA = 1, 2
+"""Devices of the DLPack standard."""
 
 
 @guard_methods
-class CoreArray:
+class CoreArray(Elements):
     """An array that the core describes: its shape, type, slices and fields."""
 
-    _core: _core.Array
+    _core: Core
     _dtype: np.dtype[Any] | None = None  # where a header says more than the fields do
     _named = True  # whether the core's name of it is a path, or the name by which it was exported
 
@@ -48,79 +57,270 @@ class CoreArray:
         return self._dtype if self._dtype is not None else numpy_dtype(self._core.fields)
 
     @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one index to the next in each dimension.
+
+        Raises:
+            Error: A dimension is stored in blocks (``code="unsupported"``).
+            InvalidArgument: The fields have strides of their own.
+        """
+        return record_of(self._core)[1]
+
+    @property
     def layout(self) -> str:
         """The linearization order, fastest first."""
         return self._core.layout
 
     @property
-    def nbytes(self) -> int:
-        """Bytes of all elements, without padding."""
-        return self._core.bytes
+    def device(self) -> int | str:
+        """Where the elements lie: the number of a GPU, "cpu" for host memory, or "file".
 
-    def __getitem__(self, key: Any) -> Self:
+        For an array of another process it is the number of that process.
+        """
+        if self._core.where == "device":
+            return self._core.device
+        return "file" if self._core.where == "file" else "cpu"
+
+    @property
+    def _writable(self) -> bool:
+        return self._core.writable
+
+    @property
+    def _where(self) -> str:
+        return self._core.name
+
+    def __getitem__(self, key: Any) -> Any:
         """Returns a part, which refers to the same memory.
 
         Args:
-            key: Indices, ranges with steps and one ellipsis, as in NumPy's basic indexing; or the
-                name of a field.
+            key: Indices, ranges with steps, one ellipsis and None for a new dimension, as in
+                NumPy's basic indexing; arrays of integers or of truth values; the name of a field,
+                or a list of names.
+
+        Returns:
+            An array of the same kind; for arrays of indices a `Selection`.
 
         Raises:
             OutOfRange: An index lies outside its dimension.
             InvalidArgument: The key is not an index.
             NotFound: There is no field of that name.
         """
+        if isinstance(key, str):
+            return self._field(key)
+        if (names := field_names(key)) is not None:
+            return self._of_fields(names)
+        entries = parse_index(key, self.shape)
+        if any(entry.table is not None for entry in entries):
+            return Selection(self, self._points().indexed(entries), self.dtype)
+        cuts = [
+            (entry.start, entry.count if entry.is_range else 1, entry.step, entry.is_single)
+            for entry in entries
+            if entry.dimension >= 0
+        ]
+        part = self._core.slice(cuts)
+        if any(entry.is_new for entry in entries):
+            part = with_new_axes(part, entries)
+        return self._with(part, self._dtype)
+
+    def _with(self, core: Core, dtype: np.dtype[Any] | None) -> Self:
+        """Returns other elements of the same memory as an array of this class."""
         part = object.__new__(type(self))
         part.__dict__.update(self.__dict__)
-        if isinstance(key, str):
-            part._core = self._core.field(key)
-            part._dtype = None if self._dtype is None else self._dtype[key]
-        else:
-            part._core = self._core.slice(cuts_of(key, self.shape))
+        part._core = core
+        part._dtype = dtype
         return part
 
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len() of an array without dimensions")
-        return self.shape[0]
+    def _check_fields(self, names: Sequence[str]) -> None:
+        """Refuses the names of fields that the array does not have.
 
-    def __bool__(self) -> bool:
-        """Refused, as NumPy refuses it for arrays of several elements."""
-        raise TypeError(
-            f"the truth value of {type(self).__name__} is ambiguous; look at .shape or .nbytes"
+        Raises:
+            NotFound: It has no field of that name.
+        """
+        known = self.dtype.names or ()
+        single = () if known else tuple(name for name, *_ in self._core.fields)
+        for name in names:
+            if name in known or name in single:
+                continue
+            raise NotFound(
+                f"{self._where} has no field {name!r}",
+                f"name one of its fields: {', '.join(known)}"
+                if known
+                else f"its type is {self.dtype}",
+            )
+
+    def _field(self, name: str) -> Self:
+        """Returns one field at all points of the array."""
+        self._check_fields([name])
+        dtype = None if self._dtype is None or self._dtype.names is None else self._dtype[name]
+        if dtype is None or name in {field[0] for field in self._core.fields}:
+            return self._with(self._core.field(name), dtype)
+        return self._of_overlapping(name)
+
+    def _of_overlapping(self, name: str) -> Self:
+        """Returns a field of a structure whose fields overlap, which the core holds as one."""
+        assert self._dtype is not None
+        kind, offset = cast("Any", self._dtype.fields)[name][:2]
+        whole, strides = record_of(self._core)
+        placed = [
+            (one, of_one, count, whole[0][3] + offset + at, list(strides))
+            for one, of_one, count, at in dtype_fields(kind)
+        ]
+        core = _core.restrided(self._core, self._core.extents, placed, self._core.named)
+        return self._with(core, kind)
+
+    def _of_fields(self, names: Sequence[str]) -> Self:
+        """Returns an array of some fields, in the order of their names."""
+        self._check_fields(names)
+        placed = {one[0]: one for one in _core.strided_fields(self._core)}
+        part = _core.restrided(
+            self._core, self._core.extents, [placed[name] for name in names], self._core.named
+        )
+        table = None if self._dtype is None else self._dtype[list(names)]
+        return self._with(part, cast("np.dtype[Any] | None", table))
+
+    def transpose(self, *order: SupportsIndex | Sequence[SupportsIndex] | None) -> Self:
+        """Returns the same memory with its dimensions in another order, as NumPy's `transpose`.
+
+        Names of dimensions go with them: a copy between arrays whose dimensions both have names
+        matches them by name.
+
+        Args:
+            order: The dimensions in their new order, as ``transpose(1, 0)`` or
+                ``transpose((1, 0))``. Default: reversed.
+
+        Raises:
+            InvalidArgument: Not every dimension is named once.
+        """
+        return self._with(_core.permuted(self._core, axes_of(order, self.ndim)), self._dtype)
+
+    def reshape(self, *shape: SupportsIndex | Sequence[SupportsIndex]) -> Self:
+        """Returns the same memory in another shape, in C order, as NumPy's `reshape`.
+
+        The dimensions of the result have no names.
+
+        Args:
+            shape: Extents, as ``reshape(2, 3)`` or ``reshape((2, 3))``; one of them may be -1.
+
+        Raises:
+            InvalidArgument: The shape has another number of elements, or no strides give it: then
+                NumPy would copy, too.
+            Error: A dimension is stored in blocks (``code="unsupported"``).
+        """
+        extents = new_shape(shape, self.size)
+        fields = []
+        for name, kind, count, offset, strides in _core.strided_fields(self._core):
+            steps = reshaped_strides(self.shape, strides, extents)
+            if steps is None:
+                raise InvalidArgument(
+                    f"the elements of {self._where} of shape {self.shape} do not lie so that they "
+                    f"have the shape {extents} without a copy",
+                    "reshape a copy: array.copy().reshape(...)",
+                )
+            fields.append((name, kind, count, offset, list(steps)))
+        return self._with(
+            _core.restrided(self._core, numbered(extents), fields, False), self._dtype
         )
 
-    def __iter__(self) -> Iterator[Self]:
-        return (self[k] for k in range(len(self)))
+    def view(self, dtype: npt.DTypeLike) -> Self:
+        """Returns the same bytes as elements of another type, as NumPy's `view`.
 
-    def __contains__(self, value: object) -> bool:
-        """Whether an element has that value; reads all elements, as NumPy does."""
-        return value in np.asarray(self)
+        Args:
+            dtype: Type of the elements. If its size differs, the last dimension is contiguous, and
+                has more or fewer indices in the view.
+
+        Raises:
+            InvalidArgument: The bytes do not divide into elements of that type.
+        """
+        new, old = element_type("dtype", dtype), self.dtype
+        if new.subdtype is not None:
+            raise InvalidArgument(f"dtype={new} has a shape of its own", "give its base type")
+        fields, strides = record_of(self._core)
+        places = {name: offset for name, _, _, offset in dtype_fields(old)}
+        starts = {field[3] - places.get(field[0], 0) for field in fields}
+        if len(starts) != 1 and old.names is not None:
+            raise InvalidArgument(
+                f"the fields of {self._where} do not lie one behind the other",
+                "view one field: array['name'].view(...)",
+            )
+        shape, steps = viewed(self.shape, strides, old, new)
+        start = fields[0][3] if old.names is None else starts.pop()
+        extents = [
+            (name, count) for (name, _), count in zip(self._core.extents, shape, strict=True)
+        ]
+        placed = [
+            (name, kind, count, start + offset, list(steps))
+            for name, kind, count, offset in dtype_fields(new)
+        ]
+        return self._with(_core.restrided(self._core, extents, placed, self._core.named), new)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Returns type and number of the device of the elements, as DLPack counts them.
+
+        Raises:
+            BufferError: They lie in a file or in another process.
+        """
+        if self._bound or self._core.where == "file":
+            raise BufferError(
+                f"{self._where} does not lie in memory of this process; hand over array.numpy()"
+            )
+        return (CPU, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Returns the elements for another library, without a copy.
+
+        Nothing is outstanding once a copy was waited for, so that no stream has to wait.
+
+        Args:
+            stream: The consumer's stream; not used.
+            max_version: Latest version of the standard that the consumer understands.
+            dl_device: Device on which the consumer wants them; None: where they lie.
+            copy: True: hand over a copy.
+
+        Raises:
+            BufferError: They lie in a file, in another process or on another device; or DLPack has
+                no such type.
+        """
+        device = self.__dlpack_device__()
+        if dl_device is not None and tuple(dl_device) != device:
+            raise BufferError(
+                f"the array lies on the DLPack device {device}, not {dl_device}; copy it there "
+                "with Engine.copy()"
+            )
+        if copy:
+            return self.copy().__dlpack__(stream=stream, max_version=max_version)
+        versioned = max_version is not None and max_version[0] >= 1
+        try:
+            if len(self._core.fields) != 1:
+                raise InvalidArgument("DLPack has no structures", "hand over one field")
+            return _core.to_dlpack(self._core, *device, versioned)
+        except Error as error:
+            raise BufferError(str(error)) from error
 
     def __reduce__(self) -> NoReturn:
         refuse_pickling(self, "send np.asarray(array), or export it with Engine.export()")
 
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Any:
-        """Returns a NumPy array with a copy of the elements.
+    def _empty_like(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """Returns a new dense array in the memory in which `copy` makes one."""
+        return np.empty(shape, dtype)
 
-        Raises:
-            Error: The elements cannot be read.
-        """
-        if copy is False:
-            raise ValueError(
-                f"the elements of {self._core.name} are copied when NumPy reads them; leave "
-                "copy=False out"
-            )
-        if self.dtype.subdtype is not None:
-            raise TypeError(
-                f"NumPy has no arrays of {self.dtype}; copy to an array of a structure with one "
-                "field of that type"
-            )
-        out = np.empty(self.shape, self.dtype)
-        self._read_into(out)
-        return out if dtype is None else out.astype(dtype, copy=False)
+    def _check_implicit_read(self) -> None:
+        """Refuses conversions to NumPy that the program does not ask for by name."""
+
+    def _points(self) -> Points:
+        return Points.of(self._core)
+
+    def _write(self, value: Any) -> None:
+        assign(self, value)
 
     def _read_into(self, out: npt.NDArray[Any]) -> None:
-        _core.read_into(self._core, out)
+        copy_and_wait(self._engine, _core.by_position(self._core), out)
 
     def __repr__(self) -> str:
         extents = ", ".join(f"{name}={extent}" for name, extent in self._core.extents)
@@ -128,48 +328,24 @@ class CoreArray:
         return f"<{type(self).__name__}{name}: {extents}; {self.dtype}; {self.layout}>"
 
 
-def cuts_of(key: Any, shape: tuple[int, ...]) -> list[Cut]:
-    """Returns NumPy's basic indexing as (start, count, step, drop) for each dimension."""
-    keys = list(key) if isinstance(key, tuple) else [key]
-    if sum(k is Ellipsis for k in keys) > 1:
-        raise InvalidArgument(
-            f"the index {shown(key)} has several ellipses", "write '...' at most once in an index"
-        )
-    at = next((k for k, one in enumerate(keys) if one is Ellipsis), None)
-    if at is not None:
-        keys[at : at + 1] = [slice(None)] * (len(shape) - len(keys) + 1)
-    keys += [slice(None)] * (len(shape) - len(keys))
-    if len(keys) > len(shape):
-        raise InvalidArgument(
-            f"the index {shown(key)} has {len(keys)} entries for {len(shape)} dimensions",
-            "give at most one entry for each dimension",
-        )
-    cuts: list[Cut] = []
-    for one, extent in zip(keys, shape, strict=True):
-        if isinstance(one, slice):
-            try:
-                start, stop, step = one.indices(extent)
-            except (TypeError, ValueError) as error:
-                raise InvalidArgument(
-                    f"the range {shown(one)} cannot be used as an index: {error}",
-                    "give whole numbers, and a step other than 0",
-                ) from None
-            cuts.append((start, len(range(start, stop, step)), step, False))
-            continue
-        try:
-            index = one.__index__()
-        except (AttributeError, TypeError):
-            raise InvalidArgument(
-                f"{shown(one)} is not an index",
-                "give whole numbers and ranges (start:stop:step), or index a NumPy copy",
-            ) from None
-        if not -extent <= index < extent:
-            raise OutOfRange(
-                f"the index {index} lies outside a dimension of {extent}",
-                f"give a number from {-extent} to {extent - 1}" if extent else "it has no elements",
-            )
-        cuts.append((index % extent, 1, 1, True))
-    return cuts
+def numbered(shape: Sequence[int]) -> list[tuple[str, int]]:
+    """Returns dimensions without names of their own."""
+    return [(f"d{k}", extent) for k, extent in enumerate(shape)]
+
+
+def with_new_axes(core: Core, entries: Sequence[Entry]) -> Core:
+    """Returns a sliced array with the dimensions of one index that its key adds."""
+    left = iter(core.extents)
+    taken = {name for name, _ in core.extents}
+    free = (name for k in itertools.count() if (name := f"new{k}") not in taken)
+    kept = [entry for entry in entries if entry.is_range or entry.is_new]
+    extents = [(next(free), 1) if entry.is_new else next(left) for entry in kept]
+    fields = []
+    for name, kind, count, offset, strides in _core.strided_fields(core):
+        steps = iter(strides)
+        spread = [0 if entry.is_new else next(steps) for entry in kept]
+        fields.append((name, kind, count, offset, spread))
+    return _core.restrided(core, extents, fields, core.named)
 
 
 def c_strides(shape: Sequence[int], item_bytes: int) -> list[int]:
@@ -178,7 +354,3 @@ def c_strides(shape: Sequence[int], item_bytes: int) -> list[int]:
     for k in range(len(shape) - 2, -1, -1):
         strides[k] = strides[k + 1] * max(shape[k + 1], 1)
     return strides
-
-
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-"""Devices of the DLPack standard that can be read."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
 from .. import _core
 from .core_array import CoreArray
 
@@ -13,12 +9,15 @@ __all__ = ["RemoteArray"]
 
 
 class RemoteArray(CoreArray):
-    """An array that another process exports; see `Engine.connect`."""
+    """An array that another process exports; see `Engine.connect`.
+
+    It is read and written as a NumPy array is: ``peer["a"][2:5] = x``. Each such access is a copy
+    between the processes, and waits for its end.
+    """
+
+    _bound = True
 
     def __init__(self, core: _core.Array, name: str, engine: _core.EngineCore) -> None:
         self._core = core
         self.name = name
         self._engine = engine
-
-    def _read_into(self, out: npt.NDArray[Any]) -> None:
-        self._engine.copy(self._core, out, None, 0, None, "automatic", 0, None).wait()
