@@ -30,6 +30,7 @@ from .arguments import (
 from .arrays import DeviceArray
 from .arrays.allocation import new_array
 from .arrays.dtypes import dtype_fields
+from .arrays.fitting import copy_fitted, fitted_pairs, plan_fitted, prepare_fitted
 from .closing import Closing, close_at_exit, refuse_pickling
 from .errors import InvalidArgument, Timeout
 from .halo import Halo, Neighbours, plan_halo
@@ -107,15 +108,15 @@ class Engine(Closing):
     ) -> Event:
         """Copies `source` to `target`, converting the layout on the way.
 
-        Both have the same extents and fields; dimensions match by name where both sides have
-        names, else by position. A small copy in memory has ended on return, and so has, mostly,
-        one of at most 8 KiB to or from another machine: the call waits up to 2 ms for its reply.
-        For many of those use `copy_all`, which starts all before it waits for any.
+        Both have the same fields; dimensions match by name where both sides have names, else by
+        position. A source of another shape broadcasts as NumPy's do; a scalar fills the target. A
+        small copy in memory has ended on return, and so has, mostly, one of at most 8 KiB to or
+        from another machine: the call waits up to 2 ms. For many of those use `copy_all`.
 
         Args:
             source: NumPy array, xarray.DataArray, anything with the buffer protocol, the CUDA array
-                interface or DLPack (CuPy, PyTorch, JAX: on the host or a GPU), Instance, File, or
-                array of a peer.
+                interface or DLPack (CuPy, PyTorch, JAX: on the host or a GPU), Instance, File,
+                array of a peer, a `Selection` of one of ours, or a scalar.
             target: The same; it must be writable. It shares no byte with the source, through
                 whatever connection, map or file, and no two of its elements share one.
             region: Ranges ``{"x": (lower, upper)}`` of named dimensions, half-open, on both sides.
@@ -162,7 +163,8 @@ class Engine(Closing):
                 source, target, region, priority, after, planner, buffer_bytes, stream
             )
         except Exception as error:
-            refuse_call("copy()", error, priority, planner, buffer_bytes)
+            options = region, priority, after, planner, buffer_bytes, stream
+            return copy_fitted(self._core, error, source, target, *options)
 
     @guards_itself
     def copy_all(
@@ -206,6 +208,8 @@ class Engine(Closing):
                 return self._core.copy_types(typed, priority, after, stream)
             return self._core.copy_all(pairs, priority, after, stream)
         except Exception as error:
+            if types is None and (fit := fitted_pairs(error, pairs)) is not None:
+                return self.copy_all(fit, priority=priority, after=after, stream=stream)
             refuse_pairs("copy_all()", error, self._core, pairs, types)
             refuse_call("copy_all()", error, priority)
 
@@ -476,7 +480,8 @@ class Engine(Closing):
                 self._core, source, target, region, priority, planner, buffer_bytes
             )
         except Exception as error:
-            refuse_call("prepare()", error, priority, planner, buffer_bytes)
+            options = region, priority, planner, buffer_bytes
+            return prepare_fitted(self._core, error, source, target, *options)
 
     def prepare_all(
         self,
@@ -506,6 +511,8 @@ class Engine(Closing):
                 return _core.prepare_types(self._core, typed_pairs(pairs, types), priority)
             return _core.prepare_all(self._core, pairs, priority)
         except Exception as error:
+            if types is None and (fit := fitted_pairs(error, pairs)) is not None:
+                return self.prepare_all(fit, priority=priority)
             refuse_pairs("prepare_all()", error, self._core, pairs, types)
             refuse_call("prepare_all()", error, priority)
 
@@ -601,7 +608,8 @@ class Engine(Closing):
         try:
             return self._core.plan(source, target, region, priority, planner, buffer_bytes)
         except Exception as error:
-            refuse_call("plan()", error, priority, planner, buffer_bytes)
+            options = region, priority, planner, buffer_bytes
+            return plan_fitted(self._core, error, source, target, *options)
 
     def pin(self, array: npt.NDArray[Any]) -> Pinned:
         """Pins the memory of an array in place, so that GPUs reach it at the link's speed.
@@ -626,15 +634,8 @@ class Engine(Closing):
         return _core.pin(self._core, array)
 
     @overload
-    def empty(self, shape: Shape, dtype: npt.DTypeLike = "f8") -> npt.NDArray[Any]: ...
-
-    @overload
     def empty(
-        self,
-        shape: Shape,
-        dtype: npt.DTypeLike = "f8",
-        *,
-        memory: Literal["host", "pinned"],
+        self, shape: Shape, dtype: npt.DTypeLike = "f8", *, memory: Literal["host", "pinned"] = ...
     ) -> npt.NDArray[Any]: ...
 
     @overload

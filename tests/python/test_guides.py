@@ -199,6 +199,14 @@ def test_the_guide_to_types(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.strip() == shown.strip()
 
 
+def test_the_guide_to_arrays() -> None:
+    names: dict[str, Any] = {}
+    for block in blocks("arrays.md", "python"):
+        exec(compile(block, "arrays.md", "exec"), names)
+    names["engine"].close()
+    names["owner"].close()
+
+
 def test_the_guide_to_halos() -> None:
     names: dict[str, Any] = {}
     for block in blocks("halo.md", "python"):

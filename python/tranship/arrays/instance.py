@@ -24,7 +24,8 @@ class Instance(CoreArray):
 
     Args:
         buffer: Contiguous memory: a NumPy array, a bytearray, an mmap, or None to allocate it.
-        extents: Number of indices of each dimension, by name or in order.
+        extents: Number of indices of each dimension, by name or in order. Dimensions without names
+            match others by position.
         fields: Types by name, as NumPy writes them, or a dtype.
         layout: Order of the terms, fastest first, such as ``"x:4, F, x, y"`` (Isometry, ICS'18,
             section 2). Default: fields fastest, then the last dimension, as in C.
@@ -45,7 +46,7 @@ class Instance(CoreArray):
         layout: str | None = None,
         offset: int = 0,
     ) -> None:
-        names, _ = extent_specs(extents)
+        names, are_named = extent_specs(extents)
         specs = field_specs(fields)
         text = check_text("layout", layout) if layout is not None else c_order(names)
         check_whole("offset", offset, least=0)
@@ -54,4 +55,5 @@ class Instance(CoreArray):
             buffer = np.zeros(shape_of(nbytes, np.uint8), np.uint8)
         refuse_lossy(buffer)
         self.buffer = buffer
-        self._core = _core.instance(buffer, names, specs, text, offset)
+        core = _core.instance(buffer, names, specs, text, offset)
+        self._core = core if are_named else _core.by_position(core)
