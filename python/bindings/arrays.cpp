@@ -595,6 +595,7 @@ void bind_arrays(nb::module_& module) {
       .def_prop_ro("span_bytes", [](const Array& array) { return array.view.mapping->end_bytes(); })
       .def_prop_ro("where", [](const Array& array) { return to_string(array.memory_kind); })
       .def_prop_ro("device", [](const Array& array) { return array.device; })
+      .def_prop_ro("remote", [](const Array& array) { return array.liveness != nullptr; })
       .def_prop_ro("stream", [](const Array& array) { return array.stream; })
       .def("slice", &sliced, nb::arg("cuts"))
       .def("field", &field_of, nb::arg("name"))

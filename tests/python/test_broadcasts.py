@@ -98,6 +98,20 @@ def test_scalars_fill(house: House, kind: str) -> None:
     assert not read(house, integers).any()
 
 
+def test_repeated_elements_do_not_cross_the_bus(engine: ts.Engine) -> None:
+    """Filling a GPU's memory is a copy within the GPU."""
+    target = engine.empty((64, 1000), "f4", memory="device0")
+    for source in (2, np.arange(1000, dtype="f4")):
+        event = engine.copy(source, target)
+        event.wait(timeout=60)
+        assert "device0" in repr(event) and "host" not in repr(event)
+        assert np.array_equal(target.numpy(), np.broadcast_to(np.float32(source), (64, 1000)))
+    events = [engine.copy(k, target[k]) for k in range(64)]
+    for event in events:
+        event.wait(timeout=60)
+    assert np.array_equal(target.numpy()[:, 7], np.arange(64))
+
+
 @pytest.mark.parametrize("way", ["shared", "network"])
 @pytest.mark.parametrize("name", ["plain", "shared", "device"])
 def test_arrays_of_another_process(

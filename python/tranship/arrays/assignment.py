@@ -13,6 +13,7 @@ from ..errors import InvalidArgument
 from .dtypes import numpy_dtype
 from .elements import Elements
 from .points import Pieces, Points, broadcast_strides, check_broadcast, pieces_between
+from .views import c_strides
 
 __all__ = [
     "assign",
@@ -21,6 +22,8 @@ __all__ = [
     "converted",
     "copy_and_wait",
     "copy_pieces_and_wait",
+    "near",
+    "shape_of",
 ]
 
 
@@ -126,6 +129,28 @@ def converted(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return out
 
 
+def near(engine: _core.EngineCore, core: _core.Array, target: _core.Array) -> _core.Array:
+    """Returns a source that is about to be broadcast; for a target on a GPU a copy on that GPU.
+
+    The repeated elements are then written by the GPU, and do not cross the bus.
+    """
+    on_gpu = target.where == "device" and target.device >= 0 and not target.remote
+    there = core.where == "device" and core.device in (target.device, -1)
+    if not on_gpu or there or core.bytes == 0:
+        return core
+    memory = _core.allocate(engine, "device", target.device, core.bytes)
+    shape = shape_of(core)
+    fields, at = [], 0
+    for name, kind, count, _ in core.fields:
+        fields.append((name, kind, count, at))
+        at += count
+    strides = c_strides(shape, at)
+    copy = _core.strided(memory, memory.address, shape, strides, fields, True)
+    copy = _core.placed(copy, "device", target.device, None)
+    copy_and_wait(engine, _core.by_position(core), copy)
+    return copy
+
+
 def shape_of(source: _core.Array | npt.NDArray[Any]) -> tuple[int, ...]:
     """Returns the shape of an array."""
     if isinstance(source, np.ndarray):
@@ -173,6 +198,8 @@ def move(source: Any, target: Elements) -> None:
     if engine is None and in_files:
         return move(source.numpy(), target)
     if core is not None and plain is not None:
+        if engine is not None and shape_of(core) != target.shape:
+            core = near(engine, core, plain)
         copy_and_wait(engine, broadcast_core(core, target.shape), _core.by_position(plain))
         return None
     points = source._points() if core is None else Points.of(core)

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import Error, InvalidArgument
-from .core_array import CoreArray, c_strides
+from .core_array import CoreArray
 from .dtypes import dtype_fields
+from .views import c_strides
 
 __all__ = ["to_core"]
 

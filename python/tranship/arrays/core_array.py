@@ -21,7 +21,7 @@ from .points import Points, record_of
 from .selection import Selection
 from .views import axes_of, new_shape, reshaped_strides, viewed
 
-__all__ = ["CoreArray", "c_strides"]
+__all__ = ["CoreArray"]
 
 Core = _core.Array
 CPU, CUDA = 1, 2
@@ -346,11 +346,3 @@ def with_new_axes(core: Core, entries: Sequence[Entry]) -> Core:
         spread = [0 if entry.is_new else next(steps) for entry in kept]
         fields.append((name, kind, count, offset, spread))
     return _core.restrided(core, extents, fields, core.named)
-
-
-def c_strides(shape: Sequence[int], item_bytes: int) -> list[int]:
-    """Returns the strides in bytes of a dense array whose last dimension is fastest."""
-    strides = [item_bytes] * len(shape)
-    for k in range(len(shape) - 2, -1, -1):
-        strides[k] = strides[k + 1] * max(shape[k + 1], 1)
-    return strides

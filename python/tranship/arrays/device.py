@@ -12,9 +12,10 @@ from .. import _core
 from ..arguments import guard_methods, shown
 from ..closing import refuse_pickling
 from ..errors import InvalidArgument
-from .core_array import CPU, CUDA, CoreArray, c_strides
+from .core_array import CPU, CUDA, CoreArray
 from .dtypes import dtype_fields, interface_fields
 from .points import record_of
+from .views import c_strides
 
 __all__ = ["DeviceArray"]
 

@@ -14,7 +14,7 @@ import numpy as np
 from .. import _core
 from ..arguments import refuse_call
 from ..errors import Error, InvalidArgument
-from .assignment import block_of, broadcast_core, converted
+from .assignment import block_of, broadcast_core, converted, near, shape_of
 from .dtypes import numpy_dtype
 from .elements import Elements
 from .points import Points, check_broadcast, pieces_between
@@ -48,7 +48,7 @@ def copy_fitted(
         pieces = selected(source, target, region, planner, buffer_bytes)
         if pieces is not None:
             return core.copy_pieces(*pieces, priority, after, stream)
-        fit = fitted(error, source, target)
+        fit = fitted(error, source, target, core)
         if fit is not None:
             return core.copy(fit, target, region, priority, after, planner, buffer_bytes, stream)
     except Exception as other:
@@ -113,13 +113,17 @@ def plan_fitted(
     refuse_call("plan()", error, priority, planner, buffer_bytes)
 
 
-def fitted(error: Exception, source: Any, target: Any) -> Any:
+def fitted(
+    error: Exception, source: Any, target: Any, engine: _core.EngineCore | None = None
+) -> Any:
     """Returns a source that has the target's shape, in place of one that the core has refused.
 
     Args:
         error: What the core has refused the copy for.
         source: Array that broadcasts to the target, or a scalar, which fills it.
         target: As for `Engine.copy`.
+        engine: Engine that may copy the source to the target's GPU first; None: it stays where it
+            is, since it is read later.
 
     Returns:
         None if the shapes are not what is wrong, or do not broadcast.
@@ -146,7 +150,7 @@ def fitted(error: Exception, source: Any, target: Any) -> Any:
         check_broadcast(own, wanted)
     except Error:
         return None
-    return broadcast_core(core, wanted)
+    return broadcast_core(core if engine is None else near(engine, core, to), wanted)
 
 
 def scalar_of(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -162,11 +166,6 @@ def scalar_of(value: Any, dtype: np.dtype[Any]) -> Any:
             f"the scalar {value!r} does not convert to {dtype}: {error}",
             "give one of that type",
         ) from error
-
-
-def shape_of(core: _core.Array) -> tuple[int, ...]:
-    """Returns the shape of an array."""
-    return tuple(extent for _, extent in core.extents)
 
 
 def broadcast_by_name(core: _core.Array, to: _core.Array) -> _core.Array | None:
@@ -193,7 +192,7 @@ def fitted_pairs(error: Exception, pairs: Iterable[tuple[Any, Any]]) -> list[Any
         None if no shape is what is wrong.
 
     Raises:
-        InvalidArgument: A pair has a selection, which is copied alone; or a scalar does not convert.
+        InvalidArgument: A pair has a selection, which goes alone, or a scalar does not convert.
     """
     if not isinstance(error, InvalidArgument):
         return None

@@ -11,7 +11,7 @@ import numpy as np
 from ..arguments import shown
 from ..errors import InvalidArgument
 
-__all__ = ["axes_of", "new_shape", "reshaped_strides", "viewed"]
+__all__ = ["axes_of", "c_strides", "new_shape", "reshaped_strides", "viewed"]
 
 
 def axes_of(order: Sequence[Any], rank: int) -> list[int]:
@@ -136,3 +136,11 @@ def viewed(
             "give a type of the same size, or view a copy: array.numpy()",
         )
     return (*shape[:-1], count), (*strides[:-1], new.itemsize)
+
+
+def c_strides(shape: Sequence[int], item_bytes: int) -> list[int]:
+    """Returns the strides in bytes of a dense array whose last dimension is fastest."""
+    strides = [item_bytes] * len(shape)
+    for k in range(len(shape) - 2, -1, -1):
+        strides[k] = strides[k + 1] * max(shape[k + 1], 1)
+    return strides
