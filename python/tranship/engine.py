@@ -309,7 +309,7 @@ class Engine(Closing):
         *,
         periodic: bool | Sequence[bool] = False,
         comm: Any = None,
-        memory: str = "host",
+        memory: Any = "host",
     ) -> Halo:
         """Plans a halo exchange: faces, edges and corners of all fields of a block, at once.
 
@@ -640,7 +640,7 @@ class Engine(Closing):
 
     @overload
     def empty(
-        self, shape: Shape, dtype: npt.DTypeLike = "f8", *, memory: str
+        self, shape: Shape, dtype: npt.DTypeLike = "f8", *, memory: Any
     ) -> npt.NDArray[Any] | DeviceArray: ...
 
     def empty(
@@ -648,7 +648,7 @@ class Engine(Closing):
         shape: Shape,
         dtype: npt.DTypeLike = "f8",
         *,
-        memory: str = "host",
+        memory: Any = "host",
     ) -> npt.NDArray[Any] | DeviceArray:
         """Returns a new array. It may outlive the engine.
 
@@ -658,8 +658,8 @@ class Engine(Closing):
             memory: "host": a NumPy array of zeros that other processes of this machine can map, so
                 that a copy between it and another process needs no bounce buffer.
                 "pinned": a NumPy array that GPUs reach directly, at the full speed of the bus.
-                "device0", "device1", ...: a `DeviceArray` in the memory of that GPU. The contents
-                of pinned and GPU memory are undefined.
+                "device0", "cuda:0", ... or a device of PyTorch, JAX or CuPy: a `DeviceArray` in the
+                memory of that GPU. The contents of pinned and GPU memory are undefined.
 
         Raises:
             InvalidArgument: A shape or type that no array can have, or no such memory.
@@ -668,7 +668,6 @@ class Engine(Closing):
         kind = element_type("dtype", dtype)
         extents = shape_of(shape, kind)
         dtype_fields(kind)  # refuses objects
-        check_text("memory", memory)
         return new_array(self._core, extents, kind, memory)
 
     @property

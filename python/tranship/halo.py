@@ -105,7 +105,7 @@ class Messages:
         comm: Any,
         fields: Sequence[Field],
         ranks: Mapping[Direction, int],
-        memory: str,
+        memory: Any,
     ) -> None:
         self.comm = comm
         self.stream: Any = None
@@ -304,7 +304,7 @@ def plan_halo(
     neighbours: Neighbours | None,
     periodic: bool | Sequence[bool],
     comm: Any,
-    memory: str,
+    memory: Any,
 ) -> Halo:
     """Returns the exchange; see `Engine.halo`."""
     given = list(arrays) if isinstance(arrays, (list, tuple)) else [arrays]

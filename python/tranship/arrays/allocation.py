@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from .device import DeviceArray, device_number, empty_device
+from .device import DeviceArray, empty_device
+from .memories import device_number, memory_name
 
 __all__ = ["new_array"]
 
@@ -30,14 +31,15 @@ _core.note_shared_buffers(MemoryBuffer)
 
 
 def new_array(
-    engine: _core.EngineCore, shape: tuple[int, ...], dtype: np.dtype[Any], memory: str
+    engine: _core.EngineCore, shape: tuple[int, ...], dtype: np.dtype[Any], memory: Any
 ) -> npt.NDArray[Any] | DeviceArray:
     """Returns a dense array: zeros in "host", undefined contents in "pinned" and "device<k>"."""
-    if memory not in ("host", "pinned"):
-        return empty_device(engine, shape, dtype, device_number(memory))
+    where = memory_name(memory)
+    if where not in ("host", "pinned"):
+        return empty_device(engine, shape, dtype, device_number(where))
     count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     held: _core.DeviceMemory | _core.SharedMemory
-    if memory == "pinned":
+    if where == "pinned":
         held = _core.allocate(engine, "pinned", -1, max(count, 1))
     else:
         held = _core.allocate_shared(engine, max(count, 1))

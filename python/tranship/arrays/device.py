@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core
-from ..arguments import guard_methods, shown
+from ..arguments import guard_methods
 from ..closing import refuse_pickling
-from ..errors import InvalidArgument
 from .core_array import CPU, CUDA, CoreArray
 from .dtypes import dtype_fields, interface_fields
 from .points import record_of
@@ -103,21 +101,6 @@ class DeviceArray(CoreArray):
     def __repr__(self) -> str:
         where = f"device{self.device}" + (" (emulated)" if self.emulated else "")
         return f"<DeviceArray on {where}: shape {self.shape}, {self.dtype}>"
-
-
-def device_number(memory: str) -> int:
-    """Returns the number in "device", "device0", "device1".
-
-    Raises:
-        InvalidArgument: There is no such memory.
-    """
-    found = re.fullmatch(r"device(\d{0,3})", memory, re.ASCII)
-    if found is None:
-        raise InvalidArgument(
-            f"memory={shown(memory)} is not a memory",
-            'give "host", "pinned", "device0", "device1", …',
-        )
-    return int(found[1] or 0)
 
 
 def empty_device(

@@ -95,8 +95,8 @@ def serve(
         typer.Option(
             metavar="KIND",
             envvar="TRANSHIP_SERVE_MEMORY_KIND",
-            help="Where objects lie: host, a GPU (device0, ...), or device: each server of a group "
-            "on another GPU. Default: host.",
+            help="Where objects lie: host, a GPU (device0 or cuda:0, ...), or device: each server "
+            "of a group on another GPU. Default: host.",
         ),
     ] = None,
     versions: Annotated[

@@ -6,7 +6,8 @@ import os
 from typing import Any, Literal, NoReturn, SupportsIndex
 
 from .. import _core, profiles
-from ..arguments import check_path, check_text, check_whole, guard_methods, shown
+from ..arguments import check_path, check_whole, guard_methods, shown
+from ..arrays.memories import memory_name
 from ..closing import Closing, close_at_exit, refuse_pickling
 from ..errors import Error, InvalidArgument
 from ..profiles import read_profile
@@ -34,8 +35,9 @@ class StagingServer(Closing):
             but at most an eighth of the machine's free memory, and 1 GiB where there are GPUs.
             Memory of GPUs is allocated as it is needed.
         memory_kind: Memory of the objects: "host", shared memory that other processes map;
-            "device0", ..., that GPU; "device": GPU `rank` modulo the number of GPUs. Take a GPU
-            where writers and readers are on GPUs of this machine.
+            "device0", "cuda:0", ... or a device of PyTorch, JAX or CuPy, that GPU; "device" or
+            "cuda": GPU `rank` modulo the number of GPUs. Take a GPU where writers and readers are
+            on GPUs of this machine.
         versions: Number of versions of a variable that are kept; 0: all of them.
         full: What a put does when the memory is full: "block": it waits until versions are
             discarded; "discard-oldest": the oldest versions that no client reads are discarded;
@@ -62,7 +64,7 @@ class StagingServer(Closing):
         *,
         memory: int | str = 1 << 30,
         preallocate: int | str | None = None,
-        memory_kind: str = "host",
+        memory_kind: Any = "host",
         versions: SupportsIndex = 0,
         full: Literal["block", "discard-oldest", "spill"] = "block",
         spill: str | os.PathLike[str] | None = None,
@@ -97,7 +99,7 @@ class StagingServer(Closing):
             where,
             bytes_of(memory, "memory"),
             None if preallocate is None else bytes_of(preallocate, "preallocate"),
-            check_text("memory_kind", memory_kind),
+            memory_name(memory_kind, "memory_kind", pinned=False),
             kept,
             full,
             "" if spill is None else check_path("spill", spill),
