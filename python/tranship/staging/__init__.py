@@ -4,5 +4,6 @@ from .client import Staging
 from .server import StagingServer
 from .subscription import Subscription
 from .variable import Variable
+from .versions import Versions
 
-__all__ = ["Staging", "StagingServer", "Subscription", "Variable"]
+__all__ = ["Staging", "StagingServer", "Subscription", "Variable", "Versions"]

@@ -6,7 +6,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy.typing as npt
@@ -39,7 +38,7 @@ from .arguments import (
 )
 from .communicator import Communicator, agree_on_failure, broadcast_contact, receive_contact
 from .following import Gaps, VersionFollower
-from .futures import WAITS, Job, Waits, Workers
+from .futures import WAITS, Awaitable, Job, Waits, Workers
 from .gets import ALONE_S, Gets
 from .reader import GET_S, Corner, Info, Version
 from .subscription import Subscription
@@ -301,8 +300,11 @@ class Staging(Gets, Closing):
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
         checksum: bool = False,
-    ) -> Future[None]:
+    ) -> Awaitable[None]:
         """Begins a `put` and returns a future at once; its ``result()`` waits, or raises as `put`.
+
+        It is a `concurrent.futures.Future`, which coroutines may ``await``. To cancel it has an
+        effect until it moves data.
 
         The array must stay as it is until then. Several puts may run at a time; they end in any
         order. close() waits for all of them. With `after`, room is found when the events have
@@ -340,8 +342,11 @@ class Staging(Gets, Closing):
         out: Any = None,
         *,
         timeout: float | None = None,
-    ) -> Future[Any]:
+    ) -> Awaitable[Any]:
         """Begins a `get` and returns a future at once; its ``result()`` returns or raises as `get`.
+
+        It is a `concurrent.futures.Future`, which coroutines may ``await``. A get that waits for
+        its data may be cancelled; `out` is not written then.
 
         close() does not wait for it: its ``result()`` raises `Closed` then.
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from ..errors import Closed, Error
+from ..errors import Cancelled, Closed, Error
 from ..threads import no_thread, start_thread
 
-__all__ = ["WAITS", "Attempt", "Job", "Notices", "Waits", "Workers"]
+__all__ = ["WAITS", "Attempt", "Awaitable", "Job", "Notices", "Waits", "Workers"]
+
+T = TypeVar("T")
 
 AGAIN_S = 0.25
 """Longest time until a job that waits is tried again."""
@@ -53,6 +56,23 @@ class Notices(Protocol):
         ...
 
 
+class Awaitable(Future[T]):
+    """The future of a put or a get, as of `concurrent.futures`; coroutines may ``await`` it."""
+
+    _give_up: Callable[[], bool] | None = None
+
+    def __await__(self) -> Generator[Any, None, T]:
+        return asyncio.wrap_future(self).__await__()
+
+    def cancel(self) -> bool:
+        """Ends a put or a get that has not begun, or that waits for others: it changes nothing.
+
+        Returns:
+            False if it is being carried out, or has ended. One that waited raises `Cancelled`.
+        """
+        return super().cancel() or (self._give_up is not None and self._give_up())
+
+
 @dataclass(eq=False)
 class Job:
     """A call that is carried out in the background.
@@ -66,16 +86,18 @@ class Job:
         seen: notices that had come when it was tried.
         hasty: whether it was tried again at once.
         woken: whether it is to be tried again at once.
+        unwanted: whether its caller has cancelled it while it was tried.
     """
 
     attempt: Attempt
     ends: float
     lasting: bool
-    future: Future[Any] = field(default_factory=Future)
+    future: Awaitable[Any] = field(default_factory=Awaitable)
     due: float = 0.0
     seen: int = 0
     hasty: bool = False
     woken: bool = False
+    unwanted: bool = False
 
 
 class Pool:
@@ -144,15 +166,32 @@ class Pool:
             at_once = job.woken or (haste and not job.hasty)
             job.hasty = haste
             job.woken = False
-            if at_once and not refused:
+            if job.unwanted:
+                refused = True
+            elif at_once and not refused:
                 self.again.append(job)
             elif not refused:
                 pause = HASTY_S if haste else max(AGAIN_S, AGAIN_EACH_S * len(self.waiting))
                 job.due = min(time.monotonic() + pause, job.ends)
                 self.waiting.append(job)
             self.changed.notify_all()
-        if refused:
+        if job.unwanted:
+            job.future.set_exception(given_up())
+        elif refused:
             job.future.set_exception(Closed(*self.closed_text))
+
+    def give_up(self, job: Job) -> bool:
+        """Ends a job that waits; returns whether it waited. One that is tried now waits no more."""
+        with self.changed:
+            job.unwanted = True
+            for jobs in (self.waiting, self.again):
+                if job in jobs:
+                    jobs.remove(job)
+                    break
+            else:
+                return False
+        job.future.set_exception(given_up())
+        return True
 
     def wake(self, job: Job) -> None:
         """Has a job tried again, now if it waits."""
@@ -170,6 +209,11 @@ class Pool:
             self.closed = True
             self.ending = True
             self.changed.notify_all()
+
+
+def given_up() -> Cancelled:
+    """Returns the error of a job that was cancelled while it waited."""
+    return Cancelled("the call was cancelled while it waited")
 
 
 class Workers:
@@ -203,6 +247,8 @@ class Workers:
         pool = self._pool
         try:
             job = Job(attempt, time.monotonic() + seconds, lasting)
+            waiting = weakref.ref(job)  # the job refers to its future
+            job.future._give_up = lambda: (one := waiting()) is not None and pool.give_up(one)
         except MemoryError as refused:
             raise no_thread(refused) from None
         try:

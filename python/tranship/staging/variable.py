@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn, SupportsIndex, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..errors import Closed, InvalidArgument, OutOfRange, PeerLost, Timeout
 from .arguments import box_of_index, variable_name, which_version, whole_version
 from .following import Gaps, VersionFollower
 from .reader import GET_S, Corner, Reader, VariableBox, Version
-from .waiting import QUIET_S, on_terminal, say_waiting
+from .versions import Versions
 
 __all__ = ["Variable"]
 
@@ -213,8 +213,10 @@ class Variable:
         upper: Corner | None = None,
         timeout: float = 3600.0,
         gaps: Gaps = "skip",
-    ) -> Iterator[int]:
+    ) -> Versions:
         """Follows the variable: yields each version, in rising order, once it is whole.
+
+        Loops of coroutines follow it, too: ``async for version in variable.versions()``.
 
         With a box, or a domain, a version is whole when what was put covers it. Otherwise it has
         its own bounds, and is whole when what was put covers the box around it, and each process
@@ -247,29 +249,7 @@ class Variable:
         """
         seconds = check_seconds("timeout", timeout)
         follower = VersionFollower(self.staging, self.name, after, lower, upper, gaps)
-        return self._follow(follower, seconds)
-
-    def _follow(self, follower: VersionFollower, timeout: float) -> Iterator[int]:
-        while True:
-            try:
-                found = self._next(follower, timeout)
-            except Closed:
-                if self.staging.closed or self.staging.forked:
-                    raise
-                return
-            follower.report()
-            if found is not None:
-                yield follower.version
-
-    def _next(self, follower: VersionFollower, timeout: float) -> VariableBox | None:
-        """Waits for the next version; says so on a terminal."""
-        if on_terminal() and timeout > QUIET_S:
-            try:
-                return follower.wait(QUIET_S)
-            except Timeout:
-                say_waiting(f'the next version of "{self.name}"', timeout)
-                timeout -= QUIET_S
-        return follower.wait(timeout)
+        return Versions(self.staging, self.name, follower, seconds)
 
 
 def is_open(cut: Any) -> bool:
