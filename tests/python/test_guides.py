@@ -117,6 +117,10 @@ def test_in_the_background(profile: str, tmp_path: Path) -> None:
     assert run_block("subscribe", profile, tmp_path)["seen"] == [0]
 
 
+def test_coroutines(profile: str, tmp_path: Path) -> None:
+    run_block("async for", profile, tmp_path)
+
+
 def test_as_labelled_arrays(profile: str, tmp_path: Path) -> None:
     names = run_block("to_xarray", profile, tmp_path)
     assert names["corner"] == 2.0
