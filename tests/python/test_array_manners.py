@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+from array import array as array_of_items
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -401,7 +403,7 @@ BAD_VALUES: dict[str, tuple[Any, str]] = {
     "too large": (1 << 40, "cannot read an argument"),
     "ragged": ([[1], [2, 3]], "cannot read an argument"),
     "masked": (np.ma.masked_array(np.zeros((3, 4)), mask=True), "has a mask"),
-    "an object": (object(), "cannot be read as an array"),
+    "an object": (object(), "cannot read an argument"),
 }
 
 
@@ -518,3 +520,45 @@ def test_selections_may_be_large(house: House) -> None:
     array[:, rows] = base
     assert np.array_equal(array.numpy()[:, rows], base)
     assert math.prod(array[rows].shape) == base.size
+
+
+def test_values_of_all_kinds(house: House) -> None:
+    """What NumPy assigns is assigned: texts, dates, buffers, and objects that NumPy reads."""
+
+    class Column:
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            return np.arange(3.0)
+
+    days = house.put(np.zeros(3, "M8[D]"), "instance")
+    days[...] = datetime.date(2026, 7, 1)
+    days[1:] = np.datetime64("2026-07-02")
+    assert days.numpy().tolist() == [datetime.date(2026, 7, n) for n in (1, 2, 2)]
+    texts = house.put(np.zeros(2, "U3"), "npy")
+    texts[0], texts[1] = "abc", np.str_("de")
+    assert texts.numpy().tolist() == ["abc", "de"]
+    numbers = house.put(np.zeros(3), "instance")
+    numbers[...] = Column()
+    numbers[1:] = array_of_items("d", [7, 8])
+    assert numbers.numpy().tolist() == [0, 7, 8]
+    numbers[...] = range(3)
+    assert numbers.numpy().tolist() == [0, 1, 2]
+
+
+def test_new_files_are_assigned(tmp_path: Path) -> None:
+    values = np.arange(12.0).reshape(3, 4)
+    with ts.File(tmp_path / "new.npy", extents=(3, 4), mode="w") as file:
+        file[...] = values
+        file[[0, 2]] = -values[[0, 2]]
+    values[[0, 2]] *= -1
+    assert np.array_equal(np.load(tmp_path / "new.npy"), values)
+    with (
+        pytest.warns(UserWarning, match="written"),
+        ts.File(tmp_path / "part.bin", extents=(1 << 16,), mode="w") as part,
+    ):
+        part[:1] = 1
+    file = ts.File(tmp_path / "new.npy", mode="r+")
+    file.close()
+    for use in (lambda: file.fill(0), lambda: file[[0]].fill(0), lambda: file.numpy()):
+        with pytest.raises(ts.Closed):
+            use()
+    assert np.array_equal(np.load(tmp_path / "new.npy"), values)

@@ -12,6 +12,7 @@ from ..closing import open_engine
 from ..errors import InvalidArgument
 from .dtypes import numpy_dtype
 from .elements import Elements
+from .lossy import refuse_lossy
 from .points import Pieces, Points, broadcast_strides, check_broadcast, pieces_between
 from .views import c_strides
 
@@ -25,6 +26,10 @@ __all__ = [
     "near",
     "shape_of",
 ]
+
+
+INTERFACES = ("__dlpack__", "__cuda_array_interface__", "__array_interface__", "__array__")
+"""What arrays of other libraries have; other values are those of which NumPy makes arrays."""
 
 
 def copy_and_wait(engine: _core.EngineCore | None, source: Any, target: Any) -> None:
@@ -93,11 +98,13 @@ def source_of(value: Any, target: Elements) -> Elements | _core.Array | npt.NDAr
             if value.dtype == target.dtype and len(engines) < 2
             else converted(value.numpy(), target.dtype)
         )
-    if isinstance(value, np.ndarray | np.generic | bool | int | float | complex | list | tuple):
+    refuse_lossy(value)
+    if isinstance(value, np.ndarray) or not any(hasattr(value, name) for name in INTERFACES):
         return converted(value, target.dtype)
-    if isinstance(value, str | bytes):
-        return converted(value, target.dtype)
-    core = _core.array_of(value)
+    try:
+        core = _core.array_of(value)
+    except InvalidArgument:  # such as a column of a table, which NumPy reads
+        return converted(np.asarray(value), target.dtype)
     if core.where == "device":
         return core
     try:
@@ -111,13 +118,8 @@ def converted(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Returns a value as a NumPy array of a type, converted as NumPy assigns.
 
     Raises:
-        InvalidArgument: It has a mask, which the copy would lose.
         TypeError: NumPy has no arrays of the type, or does not convert to it.
     """
-    if isinstance(value, np.ma.MaskedArray):
-        raise InvalidArgument(
-            "the array has a mask, which a copy would lose", "assign array.filled()"
-        )
     if dtype.subdtype is not None:
         raise TypeError(f"NumPy has no arrays of {dtype}")
     if isinstance(value, np.ndarray) and value.dtype == dtype:

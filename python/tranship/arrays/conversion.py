@@ -13,6 +13,7 @@ from .. import _core
 from ..errors import Error, InvalidArgument
 from .core_array import CoreArray
 from .dtypes import dtype_fields
+from .lossy import refuse_lossy
 from .views import c_strides
 
 __all__ = ["to_core"]
@@ -100,30 +101,6 @@ def refusal(array: Any, writable: bool) -> InvalidArgument:
         )
     verb = "written" if writable else "read"
     return InvalidArgument(f"{what} cannot be {verb} as an array", hint)
-
-
-def refuse_lossy(array: Any) -> None:
-    """Refuses arrays whose memory does not say all that they mean.
-
-    Raises:
-        InvalidArgument: A mask, or a view that is conjugated or negated when it is read.
-    """
-    interface = getattr(array, "__array_interface__", None)
-    masked = isinstance(interface, Mapping) and interface.get("mask") is not None
-    if masked or isinstance(array, np.ma.MaskedArray):
-        raise InvalidArgument(
-            "the array has a mask, which a copy would lose",
-            "copy array.filled(), or its data "
-            "(array.data) and its mask (np.ma.getmaskarray(array)) by themselves",
-        )
-    for flag, what in (("conj", "conjugated"), ("neg", "negated")):
-        lazily = getattr(array, f"is_{flag}", None)
-        if callable(lazily) and lazily():
-            raise InvalidArgument(
-                f"the array is {what} only when it is read, and its memory holds the values before "
-                "that",
-                f"copy array.resolve_{flag}()",
-            )
 
 
 def labelled_values(array: Any) -> tuple[npt.NDArray[Any], list[str]] | None:

@@ -110,17 +110,19 @@ class CoreArray(Elements):
         if (names := field_names(key)) is not None:
             return self._of_fields(names)
         entries = parse_index(key, self.shape)
-        if any(entry.table is not None for entry in entries):
-            return Selection(self, self._points().indexed(entries), self.dtype)
-        cuts = [
-            (entry.start, entry.count if entry.is_range else 1, entry.step, entry.is_single)
-            for entry in entries
-            if entry.dimension >= 0
-        ]
+        cuts = []
+        grows = False
+        for entry in entries:
+            if entry.table is not None:
+                return Selection(self, self._points().indexed(entries), self.dtype)
+            if entry.is_range:
+                cuts.append((entry.start, entry.count, entry.step, False))
+            elif entry.dimension >= 0:
+                cuts.append((entry.start, 1, 1, True))
+            else:
+                grows = grows or entry.is_new
         part = self._core.slice(cuts)
-        if any(entry.is_new for entry in entries):
-            part = with_new_axes(part, entries)
-        return self._with(part, self._dtype)
+        return self._with(with_new_axes(part, entries) if grows else part, self._dtype)
 
     def _with(self, core: Core, dtype: np.dtype[Any] | None) -> Self:
         """Returns other elements of the same memory as an array of this class."""

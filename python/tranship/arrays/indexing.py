@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +16,7 @@ __all__ = ["Entry", "field_names", "parse_index", "shared_shape"]
 Integers = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One part of a key.
 
     Attributes:
@@ -95,14 +93,20 @@ def parse_index(key: Any, shape: Sequence[int]) -> list[Entry]:
     entries: list[Entry] = []
     dimension = 0
     for one in [*parts[: place + 1], *rest, *parts[place + 1 :]]:
-        entries += entries_of(one, dimension, shape)
-        dimension += dimensions_of(one)
+        if isinstance(one, np.ndarray) and one.dtype.kind == "b":
+            entries += entries_of_mask(one, dimension, shape)
+            dimension += one.ndim
+        elif one is None or one is Ellipsis:
+            entries.append(Entry(-1, is_ellipsis=one is Ellipsis))
+        else:
+            entries.append(entry_of(one, dimension, shape[dimension]))
+            dimension += 1
     return entries
 
 
 def as_part(one: Any) -> Any:
     """Returns a part of a key as it is, and arrays of indices as NumPy's."""
-    if one is None or one is Ellipsis or isinstance(one, slice):
+    if type(one) in (int, slice) or one is None or one is Ellipsis:  # the usual cases
         return one
     if isinstance(one, bool | np.bool_):
         return np.asarray(one)
@@ -142,15 +146,10 @@ def dimensions_of(part: Any) -> int:
     return part.ndim if isinstance(part, np.ndarray) and part.dtype.kind == "b" else 1
 
 
-def entries_of(part: Any, dimension: int, shape: Sequence[int]) -> list[Entry]:
-    """Returns the entries of one part, the first of which indexes `dimension`."""
-    if part is None or part is Ellipsis:
-        return [Entry(-1, is_ellipsis=part is Ellipsis)]
+def entry_of(part: Any, dimension: int, extent: int) -> Entry:
+    """Returns the entry of a part that indexes one dimension."""
     if isinstance(part, np.ndarray):
-        if part.dtype.kind == "b":
-            return entries_of_mask(part, dimension, shape)
-        return [Entry(dimension, table=from_zero(part, shape[dimension]))]
-    extent = shape[dimension]
+        return Entry(dimension, table=from_zero(part, extent))
     if isinstance(part, slice):
         try:
             start, stop, step = part.indices(extent)
@@ -160,10 +159,10 @@ def entries_of(part: Any, dimension: int, shape: Sequence[int]) -> list[Entry]:
                 "give whole numbers, and a step other than 0",
             ) from None
         count = len(range(start, stop, step))
-        return [Entry(dimension, start if count else 0, count, step, is_range=True)]
+        return Entry(dimension, start if count else 0, count, step, True)
     if not -extent <= part < extent:
         raise outside(part, extent)
-    return [Entry(dimension, part % extent)]
+    return Entry(dimension, part % extent)
 
 
 def entries_of_mask(

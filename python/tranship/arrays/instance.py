@@ -10,10 +10,10 @@ import numpy.typing as npt
 
 from .. import _core
 from ..arguments import check_text, check_whole, guard_methods, shape_of
-from .conversion import refuse_lossy
 from .core_array import CoreArray
 from .dtypes import field_specs
 from .extents import Extents, c_order, extent_specs
+from .lossy import refuse_lossy
 
 __all__ = ["Instance"]
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from .. import _core
 from ..arguments import check_switch, check_text, shown
-from ..arrays.conversion import refuse_lossy
 from ..arrays.dtypes import type_name
+from ..arrays.lossy import refuse_lossy
 from ..errors import InvalidArgument, OutOfRange
 
 __all__ = [
