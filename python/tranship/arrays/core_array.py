@@ -116,7 +116,7 @@ class CoreArray(Elements):
             if entry.table is not None:
                 return Selection(self, self._points().indexed(entries), self.dtype)
             if entry.is_range:
-                cuts.append((entry.start, entry.count, entry.step, False))
+                cuts.append((entry.start, entry.extent, entry.step, False))
             elif entry.dimension >= 0:
                 cuts.append((entry.start, 1, 1, True))
             else:

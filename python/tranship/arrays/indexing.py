@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
     Attributes:
         dimension: Dimension that it indexes; -1: none, of `None` and of a single truth value.
-        count: Indices that a range takes; 0 for anything but a range.
+        extent: Indices that a range takes; 0 for anything but a range.
         start: First index of a range, or the single index.
         step: Indices from one of a range to the next.
         is_range: Whether it is a range, which keeps its dimension.
@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
     dimension: int
     start: int = 0
-    count: int = 0
+    extent: int = 0
     step: int = 1
     is_range: bool = False
     table: Integers | None = None
@@ -50,9 +50,9 @@ class Entry(NamedTuple):
 
     def slice(self) -> slice:
         """Returns the range as Python writes it."""
-        if self.count == 0:
+        if self.extent == 0:
             return slice(0, 0)
-        stop = self.start + self.count * self.step
+        stop = self.start + self.extent * self.step
         return slice(self.start, None if stop < 0 else stop, self.step)
 
 

@@ -91,7 +91,7 @@ class Points:
             elif entry.is_range or entry.is_single:
                 offsets = offsets + entry.start * step
             if not chooses and (entry.is_range or entry.is_new):
-                shape.append(entry.count if entry.is_range else 1)
+                shape.append(entry.extent if entry.is_range else 1)
                 strides.append(entry.step * step)
         at = place_of(entries, by_table) if tables else 0
         offsets = np.broadcast_to(offsets, chosen)
