@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* Largest number of dimensions. */
-#define TRANSHIP_RANK_MAX 8
+#define TRANSHIP_RANK_MAX 16
 
 /* How a dense array lies in memory. */
 typedef enum tranship_order {

@@ -39,7 +39,7 @@ class Array {
 
   /// An array of `extents.size()` dimensions at `data`, dense in `order`. Of const elements: it may
   /// only be read.
-  /// @throws InvalidArgument for more than 8 dimensions
+  /// @throws InvalidArgument for more than TRANSHIP_RANK_MAX dimensions
   template <typename T>
     requires Element<std::remove_cv_t<T>>
   Array(T* data, Indices extents, Order order = Order::c) : read_only_(std::is_const_v<T>) {

@@ -44,7 +44,7 @@ module tranship
   end enum
   public :: TRANSHIP_C_ORDER, TRANSHIP_FORTRAN_ORDER
 
-  integer, parameter, public :: TRANSHIP_RANK_MAX = 8
+  integer, parameter, public :: TRANSHIP_RANK_MAX = 16
   integer(c_int64_t), parameter, public :: TRANSHIP_FIRST = -huge(0_c_int64_t)  ! below all versions
 
   ! An array and its box in a variable, as C has it. tranship_array_of() makes it.

@@ -215,6 +215,7 @@ void copy_pieces_now(const Array& source, const Array& target, nb::handle source
 }  // namespace
 
 void bind_array_views(nb::module_& module) {
+  module.attr("DIMENSIONS_MAX") = dimensions_max;
   module.def("strided_fields", &strided_fields, nb::arg("array"));
   module.def("restrided", &restrided, nb::arg("array"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("named"));

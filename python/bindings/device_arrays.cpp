@@ -33,18 +33,29 @@ constexpr std::array<const char*, 15> added_types{
     nullptr,         nullptr,           "float8_e3m4", "float8_e4m3",     "float8_e4m3b11fnuz",
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"};
 
-/// Returns the view of a tensor of at most dimensions_max dimensions.
+/// The number of dimensions of a tensor that count: all, if there are no more than dimensions_max,
+/// else those of several indices.
+int counted_dimensions(const nb::dlpack::dltensor& tensor) {
+  if (tensor.ndim <= dimensions_max) return tensor.ndim;
+  return tensor.ndim - static_cast<int>(std::count(tensor.shape, tensor.shape + tensor.ndim, 1));
+}
+
+/// Returns the view of a tensor whose counted_dimensions() are at most dimensions_max.
 View view_of(const nb::dlpack::dltensor& tensor, std::int64_t bytes) {
+  std::array<std::int64_t, dimensions_max> shape{};
   std::array<std::int64_t, dimensions_max> strides{};
+  const int rank = counted_dimensions(tensor);
   std::int64_t dense = bytes;
+  auto at = static_cast<std::size_t>(rank);
   for (int k = tensor.ndim - 1; k >= 0; --k) {
-    strides[static_cast<std::size_t>(k)] =
-        tensor.strides != nullptr ? tensor.strides[k] * bytes : dense;
+    if (rank == tensor.ndim || tensor.shape[k] != 1) {
+      shape[--at] = tensor.shape[k];
+      strides[at] = tensor.strides != nullptr ? tensor.strides[k] * bytes : dense;
+    }
     dense *= tensor.shape[k];
   }
   const std::string type = type_name(tensor.dtype, bytes);
-  return View::whole(
-      cached_mapping({type.c_str(), bytes, tensor.ndim, tensor.shape, strides.data()}));
+  return View::whole(cached_mapping({type.c_str(), bytes, rank, shape.data(), strides.data()}));
 }
 
 Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
@@ -55,9 +66,10 @@ Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
            "the tensor's elements have " + std::to_string(bits) + " bits",
            "give one whose elements are whole bytes"});
   }
-  if (tensor.ndim > dimensions_max) {
+  if (counted_dimensions(tensor) > dimensions_max) {
     raise({ErrorCode::invalid_argument,
-           "the tensor has " + std::to_string(tensor.ndim) + " dimensions, and arrays have up to " +
+           "the tensor has " + std::to_string(counted_dimensions(tensor)) +
+               " dimensions of several indices, and arrays have up to " +
                std::to_string(dimensions_max),
            "join some of them (reshape)"});
   }
@@ -184,7 +196,7 @@ bool from_exchange_table(nb::handle object, bool writable, Hold held, Follows fo
   const std::int32_t where = tensor.device.device_type;
   const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
   const bool usable = (where == on_cpu || where == on_cuda || where == on_cuda_host) && bits >= 8 &&
-                      bits % 8 == 0 && tensor.ndim <= dimensions_max;
+                      bits % 8 == 0 && counted_dimensions(tensor) <= dimensions_max;
   if (!usable) return false;
   array.view = view_of(tensor, bits / 8);
   const bool empty = array.view.points() == 0;

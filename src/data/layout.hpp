@@ -12,7 +12,7 @@
 namespace tranship {
 
 /// Largest number of dimensions of an index space.
-inline constexpr int dimensions_max = 8;
+inline constexpr int dimensions_max = 16;
 /// Largest number of terms of one dimension in a layout: three levels of blocks, and the rest.
 inline constexpr int levels_max = 4;
 

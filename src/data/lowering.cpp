@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-
-#include "base/check.hpp"
+#include <utility>
+#include <vector>
 
 namespace tranship {
 namespace {
@@ -120,14 +120,36 @@ Scratch& scratch() {
   return kept;
 }
 
-/// Returns the nest of one field over one combination of segments.
-LoopNest nest_of(const Corner& source, const Corner& target, const Placement& from,
-                 const Placement& to, const std::array<const Segment*, dimensions_max>& chosen,
-                 int rank) {
+/// Appends the nests of a field's loops to `nests`: one, unless there are more loops than a nest
+/// has. Then the shortest are walked here.
+void add_nests(LoopNest first, std::vector<Loop> loops, std::vector<LoopNest>& nests) {
+  if (loops.size() <= LoopNest::loops_max) {
+    first.rank = static_cast<int>(loops.size());
+    std::copy(loops.begin(), loops.end(), first.loops.begin());
+    coalesce(first);
+    nests.push_back(first);
+    return;
+  }
+  const auto shortest = std::min_element(
+      loops.begin(), loops.end(), [](const Loop& a, const Loop& b) { return a.extent < b.extent; });
+  const Loop walked = *shortest;
+  loops.erase(shortest);
+  for (std::int64_t turn = 0; turn < walked.extent; ++turn) {
+    add_nests(first, loops, nests);
+    first.source_offset += walked.source_stride;
+    first.target_offset += walked.target_stride;
+  }
+}
+
+/// Appends the nests of one field over one combination of segments.
+void add_nests_of(const Corner& source, const Corner& target, const Placement& from,
+                  const Placement& to, const std::array<const Segment*, dimensions_max>& chosen,
+                  int rank, std::vector<LoopNest>& nests) {
   LoopNest nest;
   nest.element_bytes = to.field.bytes;
   nest.source_offset = from.offset;
   nest.target_offset = to.offset;
+  std::vector<Loop> further;  // beyond those that the nest has room for
   for (std::size_t k = 0; k < static_cast<std::size_t>(rank); ++k) {
     const Segment& segment = *chosen[k];
     const std::int64_t at_source = source.lower[k] + segment.first;
@@ -138,14 +160,21 @@ LoopNest nest_of(const Corner& source, const Corner& target, const Placement& fr
     nest.target_offset += target_base;
     for (std::size_t j = 0; j < static_cast<std::size_t>(segment.rank); ++j) {
       const auto [extent, step] = segment.steps[j];
-      CHECK(nest.rank < LoopNest::loops_max, "a loop nest has too many loops");
-      nest.loops[static_cast<std::size_t>(nest.rank++)] = {
-          extent, from.dimension[k].offset(at_source + step) - source_base,
-          to.dimension[k].offset(at_target + step) - target_base};
+      const Loop loop{extent, from.dimension[k].offset(at_source + step) - source_base,
+                      to.dimension[k].offset(at_target + step) - target_base};
+      if (nest.rank < LoopNest::loops_max) {
+        nest.loops[static_cast<std::size_t>(nest.rank++)] = loop;
+      } else {
+        further.push_back(loop);
+      }
     }
   }
+  if (!further.empty()) {
+    further.insert(further.end(), nest.loops.begin(), nest.loops.end());
+    return add_nests(nest, std::move(further), nests);
+  }
   coalesce(nest);
-  return nest;
+  nests.push_back(nest);
 }
 
 /// Returns whether the mapping has one field and no dimension with blocks, so that each dimension
@@ -206,8 +235,8 @@ void lower(const Corner& source, const Corner& target, const Point& extents,
     for (std::size_t f = 0; f < target.mapping->fields().size(); ++f) {
       const std::size_t from =
           field_of_target.empty() ? f : static_cast<std::size_t>(field_of_target[f]);
-      nests.push_back(nest_of(source, target, source.mapping->fields()[from],
-                              target.mapping->fields()[f], chosen, rank));
+      add_nests_of(source, target, source.mapping->fields()[from], target.mapping->fields()[f],
+                   chosen, rank, nests);
     }
     merge(nests, first);
     std::size_t k = 0;

@@ -104,6 +104,56 @@ TEST(lowering_equals_indexing) {
   }
 }
 
+TEST(more_loops_than_a_nest_has_become_several_nests) {
+  IndexSpace space;
+  std::string blocks;
+  std::string rest;
+  for (int k = 0; k < 13; ++k) {
+    const std::string name = "d" + std::to_string(k);
+    space.push_back({name, k < 12 ? 4 : 2});
+    if (k < 12) blocks += name + ":2, ";
+    rest += (k > 0 ? ", " : "") + name;
+  }
+  // Twelve dimensions in blocks of two, those in one order and the rest in the other: no two of the
+  // 25 loops join.
+  const FieldSpace fields{{"f0", "u1", 1}};
+  const auto source = *Mapping::make(space, fields, *Layout::parse("F, " + blocks + rest));
+  std::reverse(space.begin(), space.end());
+  std::string reversed;
+  for (const Dimension& dimension : space) {
+    reversed += (reversed.empty() ? "" : ", ") + dimension.name;
+  }
+  std::reverse(space.begin(), space.end());
+  const auto target = *Mapping::make(space, fields, *Layout::parse("F, " + reversed));
+  const Point extents = View::whole(source).extents;
+  const std::vector<LoopNest> nests = nests_between(*source, *target, extents);
+  std::int64_t moved = 0;
+  for (const LoopNest& nest : nests) moved += nest.bytes();
+  EXPECT_EQ(moved, View::whole(source).bytes());
+  EXPECT(nests.size() > 1);
+  // Single points of the copy, found by indexing.
+  Random random(5);
+  for (int turn = 0; turn < 20; ++turn) {
+    Point point{};
+    for (std::size_t k = 0; k < space.size(); ++k)
+      point[k] = random.between(0, space[k].extent - 1);
+    const std::int64_t from = test::offset_of(*source, 0, point);
+    const std::int64_t to = test::offset_of(*target, 0, point);
+    const bool found = std::any_of(nests.begin(), nests.end(), [&](const LoopNest& nest) {
+      std::int64_t source_at = nest.source_offset;
+      std::int64_t target_at = to - nest.target_offset;
+      for (int k = nest.rank; k-- > 0 && target_at >= 0;) {
+        const Loop& loop = nest.loops[static_cast<std::size_t>(k)];
+        const std::int64_t index = std::min(target_at / loop.target_stride, loop.extent - 1);
+        target_at -= index * loop.target_stride;
+        source_at += index * loop.source_stride;
+      }
+      return target_at >= 0 && target_at < nest.element_bytes && source_at + target_at == from;
+    });
+    EXPECT(found);
+  }
+}
+
 TEST(the_way_back_is_the_same_way) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);

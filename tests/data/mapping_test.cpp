@@ -124,7 +124,7 @@ TEST(arrays_that_cannot_be_are_refused_with_the_reason) {
       {{{"x", 2}}, {{"a", "f4", 0}}, "has no size"},
       {{{"x", 2}}, {{"a", "f4", 4}, {"a", "f4", 4}}, "named twice"},
       {{{"x", std::int64_t{1} << 60}}, field, "larger than 2^51 points"},
-      {IndexSpace(dimensions_max + 1, Dimension{"x", 1}), field, "at most 8"},
+      {IndexSpace(dimensions_max + 1, Dimension{"x", 1}), field, "at most 16"},
   };
   for (const auto& one : cases) {
     const auto made = Mapping::make(one.space, one.fields, layout);

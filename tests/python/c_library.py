@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-RANK_MAX = 8
+RANK_MAX = 16
 Corner = c.c_int64 * RANK_MAX
 
 CODES = [

@@ -525,7 +525,7 @@ FAULTS = [
     ({"type": None}, "type is NULL"),
     ({"type": b"double"}, 'type is "double"; use one of b1 i1 .* c16'),
     ({"type": b""}, 'type is ""'),
-    ({"rank": 9}, "rank is 9; give a rank from 0 to 8"),
+    ({"rank": 17}, "rank is 17; give a rank from 0 to 16"),
     ({"rank": -1}, "rank is -1"),
     ({"order": 2}, "order is 2"),
     ({"extents": (2, -3)}, "dimension 1 has extent -3"),

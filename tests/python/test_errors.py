@@ -144,7 +144,7 @@ def test_indices_outside(any_engine: ts.Engine) -> None:
         array[1, 2, 3]
     with pytest.raises(ts.InvalidArgument, match="several ellipses"):
         array[..., ...]
-    with pytest.raises(ts.InvalidArgument, match="give whole numbers and ranges"):
+    with pytest.raises(ts.InvalidArgument, match="give whole numbers, ranges"):
         array[1.5]
     with pytest.raises(ts.NotFound, match="no field 'x'"):
         array["x"]
@@ -156,16 +156,15 @@ def test_steps_through_blocks_are_refused() -> None:
         array[::2]
 
 
-def test_more_than_eight_dimensions(any_engine: ts.Engine) -> None:
-    with pytest.raises(ts.InvalidArgument, match="9 dimensions; give it at most 8"):
-        any_engine.copy(np.ones((1,) * 9), np.zeros((1,) * 9))
+def test_more_than_sixteen_dimensions(any_engine: ts.Engine) -> None:
+    with pytest.raises(ts.InvalidArgument, match="17 dimensions; give it at most 16"):
+        any_engine.copy(np.ones((2,) * 17, "u1"), np.zeros((2,) * 17, "u1"))
 
 
 UNUSABLE: dict[str, tuple[Callable[[], Any], str]] = {
     "objects": (lambda: np.array([None] * 3), "Python objects.*convert it to a numeric type"),
     "list": (lambda: [1.0, 2.0, 3.0], r"list cannot be read.*np\.asarray"),
     "none": (lambda: None, "None cannot be read"),
-    "number": (lambda: 3.0, "float cannot be read"),
     "text": (lambda: "in.npy", "str cannot be read"),
 }
 

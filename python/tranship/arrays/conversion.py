@@ -136,6 +136,21 @@ def cuda_array_interface(array: Any) -> Mapping[str, Any] | None:
     return interface
 
 
+def few_dimensions(
+    shape: Sequence[int], strides: Sequence[int], names: Sequence[str] = ()
+) -> tuple[list[int], list[int], list[str]]:
+    """Returns shape, strides and names without dimensions of one index, if there are more
+    dimensions than the core has; such dimensions say nothing about where elements lie.
+    """
+    many = len(shape) > _core.DIMENSIONS_MAX
+    kept = [k for k, extent in enumerate(shape) if not many or extent != 1]
+    return (
+        [int(shape[k]) for k in kept],
+        [int(strides[k]) for k in kept],
+        [names[k] for k in kept] if names else [],
+    )
+
+
 def from_cuda(array: Any, interface: Mapping[str, Any]) -> _core.Array:
     """Describes an array by the CUDA array interface, versions 2 and 3.
 
@@ -176,6 +191,7 @@ def from_cuda(array: Any, interface: Mapping[str, Any]) -> _core.Array:
             "the CUDA array interface allows None, 1 and 2 (the default streams), and the address "
             "of a cudaStream_t",
         )
+    shape, steps, _ = few_dimensions(shape, steps)
     core = _core.strided(array, address, shape, steps, dtype_fields(dtype), not read_only)
     # An empty array has no address that the driver could place.
     return core if 0 in shape else _core.placed(core, "device", -1, stream)
@@ -267,12 +283,5 @@ def from_numpy(array: npt.NDArray[Any], names: Sequence[str] = ()) -> _core.Arra
     """Describes a NumPy array by address, shape and strides; fields of its type are fields."""
     address = array.__array_interface__["data"][0]
     fields = dtype_fields(array.dtype)
-    return _core.strided(
-        array,
-        address,
-        list(array.shape),
-        list(array.strides),
-        fields,
-        array.flags.writeable,
-        list(names),
-    )
+    shape, strides, kept = few_dimensions(array.shape, array.strides, names)
+    return _core.strided(array, address, shape, strides, fields, array.flags.writeable, kept)

@@ -221,7 +221,7 @@ class Staging(Gets, Closing):
             name: Variable name. The first put decides the element type and the dimensions.
             version: Any whole number; versions need not follow each other.
             array: NumPy array, or anything that `Engine.copy` takes, on the host or a GPU, with
-                any strides, of up to 8 dimensions; a number, a text, or a list, as `numpy.asarray`
+                any strides, of up to 16 dimensions; a number, a text, or a list, as `numpy.asarray`
                 makes an array of it. Elements have up to 1 MiB: structures are put whole. An array
                 without elements says that this process has nothing there; it may lie outside of the
                 domain.

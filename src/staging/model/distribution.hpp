@@ -11,7 +11,7 @@
 
 namespace tranship::staging {
 
-/// Returns a cell's position along a Hilbert curve in up to 8 dimensions, which repeats itself
+/// Returns a cell's position along a Hilbert curve in up to 16 dimensions, which repeats itself
 /// after 2^min(16, 64 / rank) cells in each (Skilling, "Programming the Hilbert curve", AIP
 /// Conference Proceedings 707, 2004). Neighbours along it are neighbours in space.
 std::uint64_t hilbert_index(const Point& cell, int rank);
