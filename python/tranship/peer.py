@@ -18,8 +18,8 @@ __all__ = ["Peer"]
 class Peer:
     """Another process, and the arrays that it exports: ``peer["density"]``.
 
-    They are read and written as NumPy's are: ``peer["density"][2:5] = values``. Iterating over a peer
-    gives the names of its arrays. A ``with`` statement closes the connection.
+    They are read and written as NumPy's are: ``peer["density"][2:5] = values``. Iterating over a
+    peer gives the names of its arrays. A ``with`` statement closes the connection.
     """
 
     def __init__(self, core: _core.EngineCore, peer: _core.PeerId, timeout: float) -> None:

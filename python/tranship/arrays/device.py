@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .. import _core
 from ..arguments import guard_methods
 from ..closing import refuse_pickling
-from .core_array import CPU, CUDA, CoreArray
+from .core_array import CPU, CUDA, Core, CoreArray
 from .dtypes import dtype_fields, interface_fields
 from .points import record_of
 from .views import c_strides
@@ -47,6 +47,24 @@ class DeviceArray(CoreArray):
     def device(self) -> int:
         """Number of the GPU."""
         return self._memory.device
+
+    def _with(self, core: Core, dtype: np.dtype[Any] | None) -> Self:
+        """Returns other elements of the same memory, described from their own first byte on.
+
+        Parts of one shape then differ in their addresses alone: they share plans, and a prepared
+        copy starts on any of them.
+        """
+        kind = self._dtype if dtype is None else dtype
+        fields, strides = record_of(core)
+        placed = dtype_fields(kind)
+        shape = [extent for _, extent in core.extents]
+        empty = 0 in shape
+        start = 0 if empty else fields[0][3] - placed[0][3]
+        address = _core.address(core) + start
+        moved = _core.strided(self._memory, address, shape, strides, placed, True)
+        if not empty:
+            moved = _core.placed(moved, "device", self._memory.device, None)
+        return super()._with(moved, kind)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
