@@ -20,6 +20,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from c_library import RANK_MAX
+
 import tranship
 
 PACKAGE = Path(tranship.__file__).parent
@@ -88,7 +90,7 @@ class Caller:
             if kind == "char[]":
                 members.append((member, c.c_char * 16))
             elif kind.endswith("[]"):
-                members.append((member, NUMBERS[kind[:-2]] * 8))
+                members.append((member, NUMBERS[kind[:-2]] * RANK_MAX))
             elif kind in self.structs:
                 members.append((member, self.structure(kind)))
             else:
@@ -160,7 +162,7 @@ class Caller:
             elif kind == "char[]" or kind in self.structs:
                 continue
             elif kind.endswith("[]"):
-                numbers = [self.number("int", "") for _ in range(8)]
+                numbers = [self.number("int", "") for _ in range(RANK_MAX)]
                 getattr(made, member)[:] = numbers
             elif sound and self.chance.random() < 0.5 and member not in ("data", "type"):
                 continue  # the default

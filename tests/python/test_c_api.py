@@ -273,7 +273,7 @@ def test_dense_arrays_need_no_strides(
 ) -> None:
     values = np.asarray(np.arange(float(np.prod(shape))).reshape(shape), order=order)
     array = c_array(values)
-    array.strides[:] = [0] * 8
+    array.strides[:] = [0] * len(array.strides)
     array.order = 1 if order == "F" else 0
     name = f"dense {order} {len(shape)}"
     staging.call("put", name.encode(), 1, array, PATIENCE)
@@ -511,7 +511,7 @@ def test_threads_share_a_connection(python: ts.Staging, staging: CStaging) -> No
 def changed(**changes: Any) -> CArray:
     """Returns the struct of a correct array with the given members changed."""
     array = c_array(np.zeros((2, 3)))
-    array.strides[:] = [0] * 8
+    array.strides[:] = [0] * len(array.strides)
     for name, value in changes.items():
         if isinstance(value, tuple):
             getattr(array, name)[: len(value)] = value

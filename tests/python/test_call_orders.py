@@ -275,7 +275,7 @@ class Run:
             elif kind == 1:
                 self.engine.copy_pieces(*ends, [0, 0], [0, end // 2], [end // 2 + 1, 1])
             elif kind == 2:
-                self.engine.copy(source.array[:1], target.array[:2])
+                self.engine.copy(target.array[:2], source.array[:1])
             elif len(target.values) > 2:
                 self.engine.copy(target.array[:-1], target.array[1:])
             else:
