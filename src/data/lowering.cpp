@@ -141,12 +141,24 @@ void add_nests(LoopNest first, std::vector<Loop> loops, std::vector<LoopNest>& n
   }
 }
 
+/// Returns what happens to the numbers of one field.
+Conversion conversion_of(const Field& from, const Field& to, Numbers numbers) {
+  if (numbers == Numbers::as_they_are || from.type == to.type) return {};
+  const auto source = number_type_from(from.type);
+  const auto target = number_type_from(to.type);
+  CHECK(source && target && bytes_of(source->kind) == from.bytes &&
+            bytes_of(target->kind) == to.bytes,
+        "only numbers are converted");
+  return *source == *target ? Conversion{} : Conversion{*source, *target};
+}
+
 /// Appends the nests of one field over one combination of segments.
 void add_nests_of(const Corner& source, const Corner& target, const Placement& from,
                   const Placement& to, const std::array<const Segment*, dimensions_max>& chosen,
-                  int rank, std::vector<LoopNest>& nests) {
+                  int rank, Numbers numbers, std::vector<LoopNest>& nests) {
   LoopNest nest;
   nest.element_bytes = to.field.bytes;
+  nest.conversion = conversion_of(from.field, to.field, numbers);
   nest.source_offset = from.offset;
   nest.target_offset = to.offset;
   std::vector<Loop> further;  // beyond those that the nest has room for
@@ -189,7 +201,7 @@ bool strided(const Mapping& mapping) {
 /// Appends the single nest between two strided mappings. Most copies are of this kind, and lists of
 /// them are long.
 void lower_strided(const Corner& source, const Corner& target, const Point& extents,
-                   std::vector<LoopNest>& nests) {
+                   std::vector<LoopNest>& nests, Numbers numbers) {
   const Placement& from = source.mapping->fields()[0];
   const Placement& to = target.mapping->fields()[0];
   const auto rank = static_cast<std::size_t>(target.mapping->rank());
@@ -199,6 +211,7 @@ void lower_strided(const Corner& source, const Corner& target, const Point& exte
   nest.source_offset = from.offset;
   nest.target_offset = to.offset;
   nest.rank = static_cast<int>(rank);
+  nest.conversion = conversion_of(from.field, to.field, numbers);
   for (std::size_t k = 0; k < rank; ++k) {
     const std::int64_t source_stride = from.dimension[k].level[0].stride;
     const std::int64_t target_stride = to.dimension[k].level[0].stride;
@@ -212,9 +225,9 @@ void lower_strided(const Corner& source, const Corner& target, const Point& exte
 }  // namespace
 
 void lower(const Corner& source, const Corner& target, const Point& extents,
-           const std::vector<int>& field_of_target, std::vector<LoopNest>& nests) {
+           const std::vector<int>& field_of_target, std::vector<LoopNest>& nests, Numbers numbers) {
   if (strided(*source.mapping) && strided(*target.mapping)) {
-    return lower_strided(source, target, extents, nests);
+    return lower_strided(source, target, extents, nests, numbers);
   }
   const int rank = target.mapping->rank();
   auto& segments = scratch().segments;
@@ -236,7 +249,7 @@ void lower(const Corner& source, const Corner& target, const Point& extents,
       const std::size_t from =
           field_of_target.empty() ? f : static_cast<std::size_t>(field_of_target[f]);
       add_nests_of(source, target, source.mapping->fields()[from], target.mapping->fields()[f],
-                   chosen, rank, nests);
+                   chosen, rank, numbers, nests);
     }
     merge(nests, first);
     std::size_t k = 0;
@@ -270,7 +283,7 @@ void coalesce(LoopNest& nest) {
   int joined = 0;
   for (int k = 0; k < nest.rank; ++k) {
     const Loop loop = nest.loops[static_cast<std::size_t>(k)];
-    if (joined == 0 && loop.source_stride == nest.element_bytes &&
+    if (joined == 0 && loop.source_stride == nest.source_element_bytes() &&
         loop.target_stride == nest.element_bytes) {
       nest.element_bytes *= loop.extent;
       continue;
@@ -304,9 +317,9 @@ void join_neighbours(std::vector<LoopNest>& nests, std::size_t first) {
   for (std::size_t k = first + 1; k < nests.size(); ++k) {
     LoopNest& last = nests[kept];
     const LoopNest& next = nests[k];
-    const bool behind = next.source_offset == last.source_offset + last.element_bytes &&
+    const bool behind = next.source_offset == last.source_offset + last.source_element_bytes() &&
                         next.target_offset == last.target_offset + last.element_bytes;
-    if (behind && same_loops(last, next)) {
+    if (behind && last.conversion == next.conversion && same_loops(last, next)) {
       last.element_bytes += next.element_bytes;
     } else {
       nests[++kept] = next;
@@ -321,7 +334,10 @@ std::size_t progression(const std::vector<LoopNest>& nests, std::size_t k) {
   for (; k + count < nests.size(); ++count) {
     const LoopNest& next = nests[k + count];
     const LoopNest& last = nests[k + count - 1];
-    if (next.element_bytes != nests[k].element_bytes || !same_loops(next, nests[k])) break;
+    if (next.element_bytes != nests[k].element_bytes || next.conversion != nests[k].conversion ||
+        !same_loops(next, nests[k])) {
+      break;
+    }
     if (next.source_offset - last.source_offset !=
             nests[k + 1].source_offset - nests[k].source_offset ||
         next.target_offset - last.target_offset !=
@@ -357,7 +373,63 @@ void merge(std::vector<LoopNest>& nests, std::size_t first) {
   nests.resize(kept);
 }
 
-Result<std::vector<int>> match_fields(const Mapping& source, const Mapping& target) {
+namespace {
+
+std::string types_text(const Field& from, const Field& to) {
+  return "field \"" + to.name + "\" is " + from.type + " in the source and " + to.type +
+         " in the target";
+}
+
+/// Returns the narrowest rule that allows a conversion, as an argument; empty if none does.
+std::string rule_for(NumberKind from, NumberKind to) {
+  for (const Casting casting : {Casting::safe, Casting::same_kind, Casting::unsafe}) {
+    if (can_cast(from, to, casting)) return std::string("cast=\"") + to_string(casting) + "\"";
+  }
+  return {};
+}
+
+/// Checks that a copy may convert one type to the other.
+/// @error invalid_argument if it may not
+Status check_cast(const Field& from, const Field& to, Casting casting) {
+  const auto source = number_type_from(from.type);
+  const auto target = number_type_from(to.type);
+  const bool numbers = source && target && bytes_of(source->kind) == from.bytes &&
+                       bytes_of(target->kind) == to.bytes;
+  if (numbers && can_cast(source->kind, target->kind, casting)) return {};
+  std::string why = ", and a copy does not convert types unless cast= allows it";
+  std::string hint = "convert one of the arrays first";
+  const std::string rule = numbers ? rule_for(source->kind, target->kind) : std::string();
+  if (numbers && rule.empty()) {
+    why = ", and there is no conversion between these two";
+    hint = "convert one of the arrays to float32 first";
+  } else if (numbers && casting == Casting::none) {
+    hint += ", or give " + rule;
+  } else if (numbers) {
+    why = std::string(", and cast=\"") + to_string(casting) +
+          "\" does not allow what may lose values";
+    hint = rule + " allows it";
+  } else if (casting != Casting::none) {
+    why =
+        ", and cast= converts numbers alone: booleans, integers, and floating-point numbers of "
+        "up to 64 bits a part";
+  }
+  return Error{ErrorCode::invalid_argument, types_text(from, to) + why, hint};
+}
+
+}  // namespace
+
+bool casts_fields(const Mapping& source, const Mapping& target,
+                  const std::vector<int>& field_of_target) {
+  for (std::size_t k = 0; k < target.fields().size(); ++k) {
+    const std::size_t from =
+        field_of_target.empty() ? k : static_cast<std::size_t>(field_of_target[k]);
+    if (source.fields()[from].field.type != target.fields()[k].field.type) return true;
+  }
+  return false;
+}
+
+Result<std::vector<int>> match_fields(const Mapping& source, const Mapping& target,
+                                      Casting casting) {
   const auto& from = source.fields();
   const auto& to = target.fields();
   if (from.size() != to.size()) {
@@ -378,11 +450,7 @@ Result<std::vector<int>> match_fields(const Mapping& source, const Mapping& targ
                    "give both the same fields"};
     }
     if (found->field.bytes != field.field.bytes || found->field.type != field.field.type) {
-      return Error{ErrorCode::invalid_argument,
-                   "field \"" + field.field.name + "\" is " + found->field.type +
-                       " in the source and " + field.field.type +
-                       " in the target, and a copy does not convert types",
-                   "convert one of the arrays first"};
+      if (Status s = check_cast(found->field, field.field, casting); !s) return s.error();
     }
     matched.push_back(static_cast<int>(found - from.begin()));
   }

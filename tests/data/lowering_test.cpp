@@ -154,6 +154,92 @@ TEST(more_loops_than_a_nest_has_become_several_nests) {
   }
 }
 
+/// Appends the numbers that a nest converts, as pairs of source and target offsets.
+void append_numbers(const LoopNest& nest, int rank, std::int64_t source, std::int64_t target,
+                    Moves& moves) {
+  const std::int64_t from = nest.conversion.source_bytes();
+  const std::int64_t to = nest.conversion.target_bytes();
+  if (rank == 0) {
+    for (std::int64_t i = 0; i < nest.element_bytes / to; ++i) {
+      moves.push_back({source + i * from, target + i * to});
+    }
+    return;
+  }
+  const Loop& outer = nest.loops[static_cast<std::size_t>(rank - 1)];
+  for (std::int64_t i = 0; i < outer.extent; ++i) {
+    append_numbers(nest, rank - 1, source + i * outer.source_stride,
+                   target + i * outer.target_stride, moves);
+  }
+}
+
+TEST(lowering_converts_each_number_once) {
+  const Field types[] = {{"", "f8", 8}, {"", ">i2", 2}, {"", "b1", 1}, {"", "c16", 16}};
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    Random random(seed);
+    const IndexSpace space = test::random_space(random);
+    FieldSpace from;
+    FieldSpace to;
+    const std::int64_t count = random.between(1, 3);
+    for (std::int64_t f = 0; f < count; ++f) {
+      for (FieldSpace* fields : {&from, &to}) {
+        Field field = types[random.between(0, 3)];
+        field.name = "f" + std::to_string(f);
+        fields->push_back(field);
+      }
+    }
+    const auto source = Mapping::make(space, from, test::random_layout(random, space)).value();
+    const auto target = Mapping::make(space, to, test::random_layout(random, space)).value();
+    const Point extents = View::whole(source).extents;
+    std::vector<LoopNest> nests;
+    lower({source.get(), {}}, {target.get(), {}}, extents, {}, nests, Numbers::converted);
+    for (std::size_t f = 0; f < from.size(); ++f) {
+      Moves expected;
+      test::for_each_point(extents, source->rank(), [&](const Point& point) {
+        expected.push_back(
+            {test::offset_of(*source, f, point), test::offset_of(*target, f, point)});
+      });
+      std::sort(expected.begin(), expected.end());
+      Moves moves;
+      for (const LoopNest& nest : nests) {
+        const Conversion wanted =
+            from[f].type == to[f].type
+                ? Conversion{}
+                : Conversion{*number_type_from(from[f].type), *number_type_from(to[f].type)};
+        if (nest.conversion != wanted) continue;
+        if (nest.conversion) {
+          append_numbers(nest, nest.rank, nest.source_offset, nest.target_offset, moves);
+        } else {
+          append_moves(nest, nest.rank, nest.source_offset, nest.target_offset, moves);
+        }
+      }
+      std::sort(moves.begin(), moves.end());
+      EXPECT(std::includes(moves.begin(), moves.end(), expected.begin(), expected.end()));
+    }
+    std::int64_t bytes = 0;
+    for (const LoopNest& nest : nests) bytes += nest.bytes();
+    EXPECT_EQ(bytes, View::whole(target).bytes());
+    EXPECT(casts_fields(*source, *target, {}) ==
+           std::any_of(nests.begin(), nests.end(),
+                       [](const LoopNest& n) { return static_cast<bool>(n.conversion); }));
+  }
+}
+
+TEST(equal_orders_of_other_types_become_one_run) {
+  const IndexSpace space{{"x", 8}, {"y", 6}};
+  const auto make = [&](const char* type, std::int64_t bytes) {
+    return Mapping::make(space, {{"a", type, bytes}}, Layout::parse("x, y").value()).value();
+  };
+  const auto source = make("f4", 4);
+  const auto target = make("c16", 16);
+  std::vector<LoopNest> nests;
+  lower({source.get(), {}}, {target.get(), {}}, View::whole(source).extents, {}, nests,
+        Numbers::converted);
+  REQUIRE(nests.size() == 1u);
+  EXPECT_EQ(nests[0].rank, 0);
+  EXPECT_EQ(nests[0].element_bytes, 8 * 6 * 16);
+  EXPECT_EQ(nests[0].source_element_bytes(), 8 * 6 * 4);
+}
+
 TEST(the_way_back_is_the_same_way) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
@@ -252,5 +338,34 @@ TEST(fields_are_matched_by_name_and_type) {
     const auto matched = match_fields(*source, *make(one.target));
     REQUIRE(!matched.ok());
     EXPECT(matched.error().text().find(one.reason) != std::string::npos);
+  }
+}
+
+TEST(types_differ_as_far_as_casting_allows) {
+  const auto make = [](const char* type, std::int64_t bytes) {
+    return Mapping::make({{"x", 2}}, {{"a", type, bytes}}, Layout::parse("F, x").value()).value();
+  };
+  const auto single = make("f4", 4);
+  const auto twice = make("f8", 8);
+  EXPECT(match_fields(*single, *twice, Casting::safe).ok());
+  EXPECT(match_fields(*twice, *single, Casting::same_kind).ok());
+  const struct {
+    std::shared_ptr<const Mapping> source;
+    std::shared_ptr<const Mapping> target;
+    Casting casting;
+    const char* reason;
+    const char* hint;
+  } cases[] = {
+      {single, twice, Casting::none, "does not convert types", "cast=\"safe\""},
+      {twice, make("i8", 8), Casting::none, "does not convert types", "cast=\"unsafe\""},
+      {twice, single, Casting::safe, "cast=\"safe\" does not allow", "cast=\"same_kind\""},
+      {make("c8", 8), single, Casting::same_kind, "may lose values", "cast=\"unsafe\""},
+      {make("S4", 4), single, Casting::unsafe, "numbers alone", "convert one of the arrays"},
+  };
+  for (const auto& one : cases) {
+    const auto matched = match_fields(*one.source, *one.target, one.casting);
+    REQUIRE(!matched.ok());
+    EXPECT(matched.error().message.find(one.reason) != std::string::npos);
+    EXPECT(matched.error().hint.find(one.hint) != std::string::npos);
   }
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "channels/host/convert.hpp"
 #include "channels/host/dispatch.hpp"
 #include "channels/host/group.hpp"
 #include "channels/host/kernels.hpp"
@@ -25,12 +26,16 @@ constexpr std::int64_t plain_run_bytes_max = 64 << 10;
 /// Copies the first group of nests that walk the same records; returns its number of nests.
 std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                       bool cold) {
+  if (nests[0].conversion) {
+    host::convert_nest(nests[0], source, target, cold);
+    return 1;
+  }
   const host::Kernels& set = host::kernels();
   host::Shape shapes[host::group_shapes_max];
   if (!host::normalise(nests[0], source, target, shapes[0])) return 1;
   std::size_t count = 1;
   if (nests.size() > 1 && shapes[0].rank > 0 && shapes[0].bytes() >= grouped_bytes_min) {
-    while (count < nests.size() && count < host::group_shapes_max &&
+    while (count < nests.size() && count < host::group_shapes_max && !nests[count].conversion &&
            host::normalise(nests[count], source, target, shapes[count]) &&
            host::same_records(shapes[0], shapes[count])) {
       ++count;
