@@ -239,6 +239,8 @@ class CudaGpus final : public Gpus {
               const PitchedCopy& shape) override;
   Status launch(const GpuStream& stream, const gpu::KernelPlan& plan, const std::byte* source,
                 std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
+                std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::RunTable& table, const std::byte* source,
@@ -603,6 +605,13 @@ Status CudaGpus::launch(const GpuStream& stream, const gpu::KernelPlan& plan,
   Error error = failure(code, "a kernel's launch", stream.device);
   error.message += " (" + gpu::explain(plan) + ")";
   return error;
+}
+
+Status CudaGpus::launch(const GpuStream& stream, const gpu::CastPlan& plan,
+                        const std::byte* source, std::byte* target) {
+  return launched(stream, launch_on(stream.device, [&] {
+                    return gpu::launch_cast(plan, source, target, stream.handle);
+                  }));
 }
 
 Status CudaGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,

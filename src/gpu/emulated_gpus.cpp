@@ -149,6 +149,8 @@ class EmulatedGpus final : public Gpus, public EmulatedStreams {
               const PitchedCopy& shape) override;
   Status launch(const GpuStream& stream, const gpu::KernelPlan& plan, const std::byte* source,
                 std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
+                std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::RunTable& table, const std::byte* source,
@@ -597,6 +599,18 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::KernelPlan& plan
       !status)
     return status;
   put(**lane, [=] { gpu::run_on_host(plan, source, target); });
+  return {};
+}
+
+Status EmulatedGpus::launch(const GpuStream& stream, const gpu::CastPlan& plan,
+                            const std::byte* source, std::byte* target) {
+  auto lane = stream_of(stream);
+  if (!lane) return lane.error();
+  if (auto status =
+          reaches(stream.device, source + plan.source_offset, target + plan.target_offset);
+      !status)
+    return status;
+  put(**lane, [=] { gpu::run_cast_on_host(plan, source, target); });
   return {};
 }
 

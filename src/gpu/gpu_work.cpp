@@ -240,6 +240,9 @@ Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::by
   for (const gpu::KernelPlan& kernel : plans_) {
     if (Status s = gpus_->launch(stream, kernel, source, target); !s) return s;
   }
+  for (const gpu::CastPlan& kernel : casts_) {
+    if (Status s = gpus_->launch(stream, kernel, source, target); !s) return s;
+  }
   return {};
 }
 
@@ -258,6 +261,7 @@ Status GpuWork::plan(const Request& request, GpuWay way, bool often) {
   over_link_ = way == GpuWay::over_link;
   engine_copies_.clear();
   plans_.clear();
+  casts_.clear();
   runs_ = {};
   pieces_ = 0;
   lists_bytes_ = 0;
@@ -267,7 +271,11 @@ Status GpuWork::plan(const Request& request, GpuWay way, bool often) {
   target_alignment_ = alignment_of(request.target.address);
   if (request.payload.runs() != nullptr) return plan_runs(*request.payload.runs());
   Request rest = request;
-  if (!request.payload.indexed().empty()) rest.payload = plan_places(request, often);
+  if (request.payload.indexed().empty()) {
+    rest.payload = plan_casts(request);
+  } else {
+    rest.payload = plan_places(request, often);
+  }
   if (Status status = plan_rest(rest, way); !status) return status;
   return write_places();
 }
@@ -300,6 +308,21 @@ std::int64_t GpuWork::bytes_of_runs() const {
 std::int64_t GpuWork::bytes_before_places() const {
   return runs_.count > 0 ? bytes_of_runs()
                          : bytes_of_pieces(static_cast<std::size_t>(pieces_)) + lists_bytes_;
+}
+
+std::span<const LoopNest> GpuWork::plan_casts(const Request& request) {
+  const auto nests = request.payload.nests();
+  const auto converts = [](const LoopNest& nest) { return static_cast<bool>(nest.conversion); };
+  if (std::none_of(nests.begin(), nests.end(), converts)) return nests;
+  not_casts_.clear();
+  for (const LoopNest& nest : nests) {
+    if (converts(nest)) {
+      gpu::plan_casts(nest, request.source.address, request.target.address, casts_);
+    } else {
+      not_casts_.push_back(nest);
+    }
+  }
+  return not_casts_;
 }
 
 std::span<const IndexedNest> GpuWork::plan_places(const Request& request, bool often) {

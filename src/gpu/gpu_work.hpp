@@ -72,6 +72,8 @@ class GpuWork {
   std::span<const IndexedNest> plan_places(const Request& request, bool often);
   /// Plans runs as one launch of a kernel.
   Status plan_runs(const RunList& runs);
+  /// Plans the nests that convert numbers, one launch each; returns the others.
+  std::span<const LoopNest> plan_casts(const Request& request);
   /// Plans what is left of a request.
   Status plan_rest(const Request& request, GpuWay way);
   /// Writes the places' table behind the others.
@@ -108,6 +110,7 @@ class GpuWork {
   std::vector<LoopNest> for_kernels_;  ///< nests of this request
   std::vector<LoopNest> rest_;
   std::vector<LoopNest> expanded_;  ///< indexed nests that are not carried as pieces
+  std::vector<LoopNest> not_casts_;
   std::vector<IndexedNest> not_places_;
   std::vector<IndexedNest> as_pieces_;
   std::vector<IndexedNest> as_loops_;
@@ -115,6 +118,7 @@ class GpuWork {
   /// What the request takes. Members, so that a request allocates nothing.
   std::vector<EngineCopy> engine_copies_;
   std::vector<gpu::KernelPlan> plans_;
+  std::vector<gpu::CastPlan> casts_;
   gpu::RunTable runs_;       ///< of a request of a RunList; its numbers are at the table's begin
   std::int64_t pieces_ = 0;  ///< number of pieces at the table's begin; lists and places follow
   gpu::NestLists lists_;

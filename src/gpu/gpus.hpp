@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "gpu/kernels/cast_plan.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
 #include "gpu/kernels/place_list.hpp"
@@ -140,6 +141,9 @@ class Gpus {
                       const PitchedCopy& shape) = 0;
   virtual Status launch(const GpuStream& stream, const gpu::KernelPlan& plan,
                         const std::byte* source, std::byte* target) = 0;
+  /// Launches a kernel that converts numbers.
+  virtual Status launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
+                        std::byte* target) = 0;
   /// Launches a kernel for a list of pieces. `pieces` lies in pinned memory and stays valid until
   /// the kernel has ended.
   virtual Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,

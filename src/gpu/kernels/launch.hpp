@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpu/kernels/cast_plan.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
 #include "gpu/kernels/place_list.hpp"
@@ -13,6 +14,9 @@ namespace tranship::gpu {
 /// Launches a kernel on the current device. stream: A cudaStream_t. Returns a cudaError_t: 0 is
 /// success.
 int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, void* stream);
+
+/// Launches a kernel that converts numbers.
+int launch_cast(const CastPlan& plan, const std::byte* source, std::byte* target, void* stream);
 
 /// Launches a kernel for pieces. The GPU must be able to read `pieces` until the kernel has ended.
 int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
@@ -34,6 +38,7 @@ int launch_places(const PlaceLaunch& places, const std::byte* source, std::byte*
 /// Makes the same accesses in the same order of blocks in host memory, for tests and for emulated
 /// GPUs.
 void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target);
+void run_cast_on_host(const CastPlan& plan, const std::byte* source, std::byte* target);
 void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
                         std::byte* target);
 void run_runs_on_host(const RunTable& table, const std::byte* source, std::byte* target);

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/check.hpp"
+#include "gpu/kernels/cast_body.hpp"
 #include "gpu/kernels/direct_body.hpp"
 #include "gpu/kernels/launch.hpp"
 #include "gpu/kernels/nest_list_body.hpp"
@@ -183,6 +184,24 @@ struct HostList {
 void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target) {
   const int result = select_kernel(plan, HostRun{plan, source, target});
   CHECK(result == 0, "a kernel failed on the host");
+}
+
+void run_cast_on_host(const CastPlan& plan, const std::byte* source, std::byte* target) {
+  std::vector<Words<16>> words(static_cast<std::size_t>(plan.shared_bytes) / sizeof(Words<16>) + 1);
+  auto* shared = reinterpret_cast<std::byte*>(words.data());
+  for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+    const CastPlace place = locate_cast(plan, block, source, target);
+    for (std::uint32_t thread = 0; thread < threads; ++thread) {
+      if (plan.shared) {
+        load_cast(plan, place, thread, shared);
+      } else {
+        move_cast(plan, place, thread);
+      }
+    }
+    for (std::uint32_t thread = 0; plan.shared && thread < threads; ++thread) {
+      store_cast(plan, place, thread, shared);
+    }
+  }
 }
 
 void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target) {
