@@ -33,6 +33,8 @@ struct StartOptions {
 struct CopyOptions {
   int priority = 0;  ///< higher goes first on every channel
   PlannerKind planner = PlannerKind::automatic;
+  /// Which numbers may be converted on the way. By default both ends must have the same types.
+  Casting casting = Casting::none;
   std::int64_t buffer_bytes_max = 0;  ///< of this transfer; 0: the memories' own limits
   /// Bytes of all copies that this one belongs to. Where that is more than the caches hold, the
   /// target is written past them.

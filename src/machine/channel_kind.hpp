@@ -30,22 +30,23 @@ struct ChannelTraits {
   bool converts_well;    ///< it changes the layout (nearly) as fast as it copies
   bool file;             ///< one of its ends is a file
   bool remote;           ///< its ends belong to two processes
+  bool casts;            ///< it can convert numbers on the way
   bool reads;            ///< this process is the target's side: it reads from what lies elsewhere
   bool readable = true;  ///< its name is read from profiles
 };
 
 /// One line for each kind, in the order of the enum. A new kind of channel is a new line.
 inline constexpr std::array<ChannelTraits, 9> channel_kinds{{
-    // kind, name, gpu, crosses_bus, converts_well, file, remote, reads
-    {ChannelKind::memcpy, "memcpy", false, false, true, false, false, false},
-    {ChannelKind::gpu_read, "gpu_read", true, true, false, false, false, true},
-    {ChannelKind::gpu_write, "gpu_write", true, true, false, false, false, false},
-    {ChannelKind::gpu_copy, "gpu_copy", true, false, true, false, false, false},
-    {ChannelKind::gpu_peer, "gpu_peer", true, false, false, false, false, false},
-    {ChannelKind::file_read, "file_read", false, false, false, true, false, true},
-    {ChannelKind::file_write, "file_write", false, false, false, true, false, false},
-    {ChannelKind::remote_write, "remote_write", false, false, false, false, true, false},
-    {ChannelKind::remote_read, "remote_read", false, false, false, false, true, true},
+    // kind, name, gpu, crosses_bus, converts_well, file, remote, casts, reads
+    {ChannelKind::memcpy, "memcpy", false, false, true, false, false, true, false},
+    {ChannelKind::gpu_read, "gpu_read", true, true, false, false, false, true, true},
+    {ChannelKind::gpu_write, "gpu_write", true, true, false, false, false, true, false},
+    {ChannelKind::gpu_copy, "gpu_copy", true, false, true, false, false, true, false},
+    {ChannelKind::gpu_peer, "gpu_peer", true, false, false, false, false, true, false},
+    {ChannelKind::file_read, "file_read", false, false, false, true, false, false, true},
+    {ChannelKind::file_write, "file_write", false, false, false, true, false, false, false},
+    {ChannelKind::remote_write, "remote_write", false, false, false, false, true, false, false},
+    {ChannelKind::remote_read, "remote_read", false, false, false, false, true, false, true},
 }};
 static_assert(in_order(channel_kinds));
 

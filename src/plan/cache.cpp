@@ -16,7 +16,8 @@ std::uint64_t hash_of(const PlanQuery& query) {
   hash = stir(hash, static_cast<std::uint64_t>(query.planner));
   hash = stir(hash, static_cast<std::uint64_t>(query.buffer_bytes_max));
   hash = stir(hash, static_cast<std::uint64_t>(query.full_from_bytes * 64 + query.lanes_max));
-  hash = stir(hash, static_cast<std::uint64_t>(query.one_hop));
+  hash = stir(hash, static_cast<std::uint64_t>(query.one_hop) +
+                        2 * static_cast<std::uint64_t>(query.casting));
   for (const int memory : query.through) hash = stir(hash, static_cast<std::uint64_t>(memory));
   for (const int channel : query.closed_channels) {
     hash = stir(hash, static_cast<std::uint64_t>(channel));
@@ -36,11 +37,11 @@ bool same(const View& a, const View& b) {
 
 bool same(const PlanQuery& a, const PlanQuery& b) {
   return a.source_memory == b.source_memory && a.target_memory == b.target_memory &&
-         a.planner == b.planner && a.buffer_bytes_max == b.buffer_bytes_max &&
-         a.full_from_bytes == b.full_from_bytes && a.lanes_max == b.lanes_max &&
-         a.one_hop == b.one_hop && a.through == b.through && a.waiting_s == b.waiting_s &&
-         a.closed_channels == b.closed_channels && same(a.source, b.source) &&
-         same(a.target, b.target);
+         a.planner == b.planner && a.casting == b.casting &&
+         a.buffer_bytes_max == b.buffer_bytes_max && a.full_from_bytes == b.full_from_bytes &&
+         a.lanes_max == b.lanes_max && a.one_hop == b.one_hop && a.through == b.through &&
+         a.waiting_s == b.waiting_s && a.closed_channels == b.closed_channels &&
+         same(a.source, b.source) && same(a.target, b.target);
 }
 
 }  // namespace

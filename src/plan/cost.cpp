@@ -30,18 +30,20 @@ std::int64_t asked_bytes(const Task& task) { return static_cast<std::int64_t>(ta
 
 }  // namespace
 
-Task::Task(const PlanQuery& asked, bool fields_match)
+Task::Task(const PlanQuery& asked, bool fields_match, bool casts_numbers)
     : query(asked),
       source(Order::of(*asked.source.mapping)),
       target(Order::of(*asked.target.mapping)),
       extents(asked.source.extents),
       rank(asked.source.mapping->rank()),
       bytes(static_cast<double>(asked.source.bytes())),
-      same_fields(fields_match) {
+      same_fields(fields_match),
+      casts(casts_numbers) {
   const auto whole = static_cast<std::int64_t>(bytes);
   common = std::min(common_bytes(source, target, extents, same_fields), whole);
-  converts = common < whole;
-  has_gaps = source.run_bytes(extents) < whole || target.run_bytes(extents) < whole;
+  reorders = common < whole;
+  converts = reorders || casts;
+  has_gaps = source.run_bytes(extents) < whole || target.run_bytes(extents) < asked.target.bytes();
   int long_dimensions = 0;
   std::int64_t longest = 0;
   for (int k = 0; k < rank; ++k) {
@@ -49,7 +51,7 @@ Task::Task(const PlanQuery& asked, bool fields_match)
     longest = std::max(longest, extents[at(k)]);
   }
   coarse = longest <= coarse_extent;
-  trades_runs = converts && long_dimensions > 1;
+  trades_runs = reorders && long_dimensions > 1;
 }
 
 Costs::Costs(const Graph& graph, const Task& task)
@@ -62,6 +64,7 @@ Costs::Costs(const Graph& graph, const Task& task)
   const std::int64_t asked = task.query.buffer_bytes_max;
   const bool usual = graph.buffer_bytes_least() >= room && (asked == 0 || asked >= room);
   if (usual && largest >= 4 * tile_size(tile_size_usual)) size_first_ = tile_size_usual;
+  narrowest_ = std::min(task.growth(), 1.0);
   for (int k = 0; k < tile_sizes; ++k) {
     const double tiles = task.bytes / static_cast<double>(tile_size(k));
     tiles_[at(k)] = std::max(tiles, 1.0);
@@ -185,14 +188,24 @@ double Costs::start_s(const ChannelSpec& channel, bool among_others) const {
 
 HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
   const ChannelSpec& channel = profile_.channels[at(number)];
-  const std::int64_t tile_bytes = points_of(tile, task_.rank) * task_.source.point_bytes;
+  // What is read before numbers change their types has the source's bytes, and the target's after.
+  const std::int64_t source_point = task_.source.point_bytes;
+  const std::int64_t target_point = task_.target.point_bytes;
+  const std::int64_t point_bytes = role.converts    ? std::max(source_point, target_point)
+                                   : role.converted ? target_point
+                                                    : source_point;
+  const std::int64_t tile_bytes = points_of(tile, task_.rank) * point_bytes;
   const auto bytes = static_cast<double>(tile_bytes);
-  const std::int64_t at_source = role.first ? task_.source.run_bytes(tile) : tile_bytes;
-  const std::int64_t at_target = role.last ? task_.target.run_bytes(tile) : tile_bytes;
+  const std::int64_t at_source =
+      role.first ? task_.source.run_bytes(tile) * point_bytes / source_point : tile_bytes;
+  const std::int64_t at_target =
+      role.last ? task_.target.run_bytes(tile) * point_bytes / target_point : tile_bytes;
   const std::int64_t common =
-      role.converts ? common_bytes(task_.source, task_.target, tile, task_.same_fields)
+      role.converts ? common_bytes(task_.source, task_.target, tile, task_.same_fields) *
+                          point_bytes / source_point
                     : tile_bytes;
   HopCost cost;
+  cost.bytes = bytes;
   if (!channel.gathers) {
     cost.run_bytes = std::min({at_source, at_target, common, tile_bytes});
     cost.tile_s = bytes / channel.throughput.at(tile_bytes, cost.run_bytes);
@@ -212,7 +225,8 @@ HopCost Costs::hop(int number, const HopRole& role, const Point& tile) const {
 
 HopCost Costs::hop(const Candidate& candidate, int number) const {
   const HopRole role{number == 0, number + 1 == candidate.path.count,
-                     number == candidate.converting_hop};
+                     number == candidate.converting_hop,
+                     candidate.converting_hop >= 0 && number > candidate.converting_hop};
   return hop(candidate.path.channels[at(number)], role, candidate.tile);
 }
 
@@ -278,7 +292,6 @@ Candidate Costs::tiled(const Path& path, int converting_hop, std::int64_t bytes_
 }
 
 void Costs::predict(Candidate& candidate) {
-  const auto bytes = static_cast<double>(candidate.tile_bytes);
   double fill_s = 0;
   double beat_s = 0;
   double wait_s = 0;
@@ -287,7 +300,8 @@ void Costs::predict(Candidate& candidate) {
   for (int k = 0; k < candidate.path.count; ++k) {
     const int number = candidate.path.channels[at(k)];
     const ChannelSpec& channel = profile_.channels[at(number)];
-    const double tile_s = hop(candidate, k).tile_s;
+    const HopCost cost = hop(candidate, k);
+    const double tile_s = cost.tile_s;
     if (at(number) < task_.query.waiting_s.size()) {
       wait_s = std::max(wait_s, task_.query.waiting_s[at(number)] - fill_s);
     }
@@ -302,7 +316,7 @@ void Costs::predict(Candidate& candidate) {
     }
     for (const int r : channel.resources) {
       const double capacity = profile_.resources[at(r)].bytes_per_second;
-      used_s_[at(r)] += capacity > 0 ? bytes / capacity : tile_s;
+      used_s_[at(r)] += capacity > 0 ? cost.bytes / capacity : tile_s;
     }
   }
   for (int k = 0; k < candidate.path.count; ++k) {
@@ -317,6 +331,7 @@ void Costs::predict(Candidate& candidate) {
   if (candidate.slots > 0) beat_s = std::max(beat_s, held_s / candidate.slots);
   // With one slot a ring, no hop can work while its neighbour does.
   if (candidate.slots == 1) beat_s = fill_s;
+  const auto bytes = static_cast<double>(candidate.tile_bytes);
   const double tiles = task_.bytes / std::max(bytes, 1.0);
   candidate.seconds = wait_s + fill_s + std::max(tiles - 1, 0.0) * beat_s;
   candidate.bytes_per_second = beat_s > 0 ? bytes / beat_s : 0;
@@ -397,8 +412,8 @@ std::optional<Candidate> Costs::best_tiling(const Path& path, int converting_hop
   for (int k = largest; k >= size_first_; --k) {
     // Rounded to what divides small extents, a tile may be little larger than the next size.
     const int filling = task_.coarse && k > size_first_ ? k - 1 : k;
-    const double fill_s = share_[at(filling)] * sum_s[at(filling)];
-    const double rest = tiles_[at(k)] - 1;
+    const double fill_s = narrowest_ * share_[at(filling)] * sum_s[at(filling)];
+    const double rest = narrowest_ * (tiles_[at(k)] - 1);
     if (fill_s + rest * beat_s[at(k)] >= to_beat) continue;
     if (both_ends) {
       const double ends = ends_s(path.channels[0], path.channels[at(path.count - 1)], k);

@@ -25,14 +25,25 @@ struct Task {
   int rank = 0;
   double bytes = 0;
   bool same_fields = true;  ///< both have the same fields in the same sequence
-  bool converts = false;    ///< the two orders differ
+  bool casts = false;       ///< numbers change their types on the way
+  bool reorders = false;    ///< the two orders differ
+  bool converts = false;    ///< the two orders or types differ
   bool has_gaps = false;    ///< an end has gaps: no tile there is one run
   bool coarse =
       false;  ///< few tile sizes divide the extents, so that sizes cannot be chosen freely
   bool trades_runs = false;  ///< longer runs at one end mean shorter runs at the other
   std::int64_t common = 0;   ///< contiguous bytes that both orders have in common, without tiles
 
-  Task(const PlanQuery& asked, bool fields_match);
+  Task(const PlanQuery& asked, bool fields_match, bool casts_numbers = false);
+
+  /// Returns whether a hop of the channel may be the one that converts.
+  bool may_convert(const ChannelSpec& channel) const {
+    return !casts || traits_of(channel.kind).casts;
+  }
+  /// Returns the target's bytes for each of the source's.
+  double growth() const {
+    return static_cast<double>(target.point_bytes) / static_cast<double>(source.point_bytes);
+  }
 };
 
 /// A path with its converting hop and tile, and its predicted time. Buffers have the source's order
@@ -56,12 +67,14 @@ struct HopRole {
   bool first = false;
   bool last = false;
   bool converts = false;
+  bool converted = false;  ///< it reads what a hop before it has converted
 };
 
 /// Predicted cost of one tile on one hop.
 struct HopCost {
   std::int64_t run_bytes = 0;
   double tile_s = 0;  ///< latency excluded
+  double bytes = 0;   ///< of the tile in this hop, on the side that has more of them
 };
 
 /// Predicts times for one query. Keeps scratch memory from one call to the next. Threads: one.
@@ -114,7 +127,7 @@ class Costs {
   /// Returns the lower bound for tiles of one size.
   double at_least(int size, double sum_s, double beat_s) const {
     const auto k = static_cast<std::size_t>(size);
-    return share_[k] * sum_s + (tiles_[k] - 1) * beat_s;
+    return narrowest_ * (share_[k] * sum_s + (tiles_[k] - 1) * beat_s);
   }
 
   /// Returns a lower bound for the time of a tile in the slower one of a first and a last channel:
@@ -152,6 +165,7 @@ class Costs {
   const Task& task_;
   int size_first_ = 0;
   int size_end_ = tile_sizes;
+  double narrowest_ = 1;        ///< least bytes of a tile in any hop, as a share of the source's
   BySize tiles_{};              ///< number of tiles of each size in the transfer, at least 1
   BySize share_{};              ///< share of a tile of each size that the transfer fills
   std::vector<double> used_s_;  ///< by resource, for one tile

@@ -28,6 +28,15 @@ Json blocking_of(const Plan& plan) {
   return factors;
 }
 
+/// Returns the types of an array's fields, such as "f4" or "f4, i8".
+std::string types_of(const Mapping& mapping) {
+  std::string text;
+  for (const Placement& one : mapping.fields()) {
+    text += (text.empty() ? "" : ", ") + one.field.type;
+  }
+  return text;
+}
+
 std::string hops_text(const Plan& plan, std::size_t lane, const Profile& profile) {
   std::string text;
   for (int k = 0; k < plan.lanes[lane].hop_count; ++k) {
@@ -36,8 +45,11 @@ std::string hops_text(const Plan& plan, std::size_t lane, const Profile& profile
     if (plan.lanes.size() > 1) text += "lane " + std::to_string(lane + 1) + ", ";
     text += "hop " + std::to_string(k + 1) + ": " + profile.channels[at(hop.channel)].name + ", <" +
             hop.source->layout().to_string() + "> to <" + hop.target->layout().to_string() + ">" +
-            (hop.converts ? " (converts)" : "") + ", runs of " + format_bytes(hop.run_bytes) +
-            ", predicted " + format_rate(hop.bytes_per_second) + "\n";
+            (hop.casts ? " (casts " + types_of(*hop.source) + " to " + types_of(*hop.target) + ")"
+             : hop.converts ? " (converts)"
+                            : "") +
+            ", runs of " + format_bytes(hop.run_bytes) + ", predicted " +
+            format_rate(hop.bytes_per_second) + "\n";
   }
   return text;
 }
@@ -147,6 +159,9 @@ std::string explain_json(const Plan& plan, const Profile& profile) {
                               {"request_bytes", plan.tile_bytes},
                               {"run_bytes", hop.run_bytes},
                               {"gbps", hop.bytes_per_second / 1e9}});
+      if (!hop.casts) continue;
+      json["hops"].back()["source_types"] = types_of(*hop.source);
+      json["hops"].back()["target_types"] = types_of(*hop.target);
     }
   }
   for (const Alternative& other : plan.alternatives) {

@@ -73,7 +73,8 @@ class Residual {
   }
 
   static HopRole role_of(const Candidate& lane, int hop) {
-    return {hop == 0, hop + 1 == lane.path.count, hop == lane.converting_hop};
+    return {hop == 0, hop + 1 == lane.path.count, hop == lane.converting_hop,
+            lane.converting_hop >= 0 && hop > lane.converting_hop};
   }
 
   const Task& task() const { return task_; }
@@ -139,9 +140,11 @@ class WidestPath {
       const int next = profile_.channels[at(channel)].target;
       for (const bool converts : {false, true}) {
         if ((converts && converted) || (next == memory && !converts)) continue;
+        if (converts && !residual_.task().may_convert(profile_.channels[at(channel)])) continue;
         const bool done = next == query.target_memory && (converted || converts);
         if (!done && profile_.memories[at(next)].buffer_bytes_max <= 0) continue;
-        const HopRole role{memory == query.source_memory, next == query.target_memory, converts};
+        const HopRole role{memory == query.source_memory, next == query.target_memory, converts,
+                           converted && residual_.task().converts};
         const double width = std::min(states_[from].width, residual_.left(channel, role));
         State& reached = states_[state(next, converted || converts)];
         if (reached.closed || width <= reached.width) continue;
@@ -391,13 +394,13 @@ class LaneSearch {
       Line& line = lines[lane];
       for (int k = 0; k < lanes[lane].path.count; ++k) {
         const ChannelSpec& channel = profile_.channels[at(lanes[lane].path.channels[at(k)])];
-        const double tile_s = costs_.hop(lanes[lane], k).tile_s;
+        const HopCost cost = costs_.hop(lanes[lane], k);
+        const double tile_s = cost.tile_s;
         line.fill_s += costs_.start_s(channel, true) + tile_s;
         line.alone_s = std::max(line.alone_s, tile_s);
         for (const int r : channel.resources) {
           const double capacity = profile_.resources[at(r)].bytes_per_second;
-          const double used_s =
-              capacity > 0 ? static_cast<double>(lanes[lane].tile_bytes) / capacity : tile_s;
+          const double used_s = capacity > 0 ? cost.bytes / capacity : tile_s;
           line.wait_s = std::max(line.wait_s, queued_s[at(r)] + used_s - tile_s);
           queued_s[at(r)] += begun * used_s;
         }

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "data/loop_nest.hpp"
+#include "data/lowering.hpp"
 #include "data/mapping.hpp"
 #include "machine/profile.hpp"
 
@@ -38,6 +39,7 @@ struct PlanQuery {
   int source_memory = 0;
   int target_memory = 0;
   PlannerKind planner = PlannerKind::automatic;
+  Casting casting = Casting::none;  ///< which changes of the numbers' types are allowed
   /// Bytes that all intermediate buffers of this transfer may take. 0: the memories'
   /// buffer_bytes_max alone limit them.
   std::int64_t buffer_bytes_max = 0;
@@ -66,10 +68,14 @@ struct Hop {
   std::shared_ptr<const Mapping> source;  ///< of the whole array, or of a slot of a buffer
   std::shared_ptr<const Mapping> target;
   std::vector<int> fields;      ///< source field of each target field; empty: the same number
-  bool converts = false;        ///< the two layouts differ
+  bool converts = false;        ///< the two layouts or types differ
+  bool casts = false;           ///< numbers change their types here
   std::int64_t run_bytes = 0;   ///< contiguous bytes of a tile in this channel
   double bytes_per_second = 0;  ///< predicted, for tiles one after another
   double tile_s = 0;            ///< predicted time of one tile
+
+  /// Returns how its tiles are lowered.
+  Numbers numbers() const { return casts ? Numbers::converted : Numbers::as_they_are; }
 };
 
 /// One path of a plan: its first hop reads the source, its last hop writes the target. All lanes of
@@ -104,8 +110,8 @@ struct Plan {
   Point corner_source{};
   Point corner_target{};
   Point extents{};
-  Point tile{};  ///< extents of one tile: the blocking factors
-  std::int64_t bytes = 0;
+  Point tile{};            ///< extents of one tile: the blocking factors
+  std::int64_t bytes = 0;  ///< of the source, as those of a tile
   std::int64_t tile_bytes = 0;
   std::int64_t tiles = 0;
   int slots = 0;                ///< tile slots in each ring between two hops

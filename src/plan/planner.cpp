@@ -2,6 +2,7 @@
 #include "plan/planner.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -25,11 +26,12 @@ constexpr double refined_span = 1.5;
 constexpr double known_slack = 2;
 
 /// Inserts a self-loop after the path's first host memory that has one (Isometry 4.4), unless the
-/// path already contains a memcpy-class channel.
-Path with_conversion_hop(const Graph& graph, const Path& path) {
+/// path already contains a memcpy-class channel, or any that casts if that is what is needed.
+Path with_conversion_hop(const Graph& graph, const Path& path, bool to_cast) {
   const Profile& profile = graph.profile();
   for (int k = 0; k < path.count; ++k) {
-    if (traits_of(profile.channels[at(path.channels[at(k)])].kind).converts_well) return path;
+    const ChannelTraits& traits = traits_of(profile.channels[at(path.channels[at(k)])].kind);
+    if (to_cast ? traits.casts : traits.converts_well) return path;
   }
   if (path.count == hops_max) return path;
   for (int hops = 0; hops <= path.count; ++hops) {
@@ -56,6 +58,16 @@ int conversion_hop(const Profile& profile, const Path& path) {
   return 0;
 }
 
+/// Returns the hop nearest to number `wanted` whose channel may convert; -1 if none may.
+int nearest_conversion_hop(const Task& task, const Profile& profile, const Path& path, int wanted) {
+  int nearest = -1;
+  for (int k = 0; k < path.count; ++k) {
+    if (!task.may_convert(profile.channels[at(path.channels[at(k)])])) continue;
+    if (nearest < 0 || std::abs(k - wanted) < std::abs(nearest - wanted)) nearest = k;
+  }
+  return nearest;
+}
+
 /// A path with its converting hop, without a tile.
 struct Way {
   Path path;
@@ -66,12 +78,15 @@ struct Way {
 Way shortest_way(PlannerKind kind, const Graph& graph, const Task& task) {
   Way way{graph.shortest(task.query.source_memory, task.query.target_memory), -1};
   if (way.path.count == 0 || !task.converts) return way;
-  if (kind == PlannerKind::simple) {
-    way.path = with_conversion_hop(graph, way.path);
-    way.converting_hop = conversion_hop(graph.profile(), way.path);
-  } else {
-    way.converting_hop = kind == PlannerKind::spsl ? way.path.count - 1 : 0;
+  const Profile& profile = graph.profile();
+  int wanted = kind == PlannerKind::spsl ? way.path.count - 1 : 0;
+  if (kind == PlannerKind::simple && task.reorders) {
+    way.path = with_conversion_hop(graph, way.path, false);
   }
+  if (task.casts) way.path = with_conversion_hop(graph, way.path, true);
+  if (kind == PlannerKind::simple) wanted = conversion_hop(profile, way.path);
+  way.converting_hop = nearest_conversion_hop(task, profile, way.path, wanted);
+  if (way.converting_hop < 0) way.path = {};
   return way;
 }
 
@@ -95,7 +110,9 @@ std::optional<Candidate> by_one_gpu(const Graph& graph, const Task& task, Costs&
   const Path path = graph.shortest(query.source_memory, query.target_memory);
   const bool gpu =
       path.count == 1 && traits_of(graph.profile().channels[at(path.channels[0])].kind).gpu;
-  if (!gpu) return std::nullopt;
+  if (!gpu || !task.may_convert(graph.profile().channels[at(path.channels[0])])) {
+    return std::nullopt;
+  }
   auto candidate = costs.quick_tiling(path, task.converts ? 0 : -1);
   if (candidate) candidate->planner = PlannerKind::simple;
   return candidate;
@@ -167,8 +184,9 @@ class Slots {
   std::shared_ptr<const Mapping> like_target_;
 };
 
-void add_lane(Plan& plan, const Candidate& lane, const PlanQuery& query, const Costs& costs,
+void add_lane(Plan& plan, const Candidate& lane, const Task& task, const Costs& costs,
               const Profile& profile, const std::vector<int>& fields, Slots& slots) {
+  const PlanQuery& query = task.query;
   plan.lanes.push_back(
       {static_cast<int>(plan.hops.size()), lane.path.count, lane.bytes_per_second, lane.fill_s});
   for (int k = 0; k < lane.path.count; ++k) {
@@ -183,6 +201,7 @@ void add_lane(Plan& plan, const Candidate& lane, const PlanQuery& query, const C
     hop.source = first ? query.source.mapping : plan.hops.back().target;
     hop.target = last ? query.target.mapping : slots.in_order_of(converted);
     hop.converts = k == lane.converting_hop;
+    hop.casts = hop.converts && task.casts;
     // Slots have the fields of what they are like; only one hop joins the two sequences.
     const bool meets = lane.converting_hop >= 0 ? hop.converts : last;
     if (meets) hop.fields = fields;
@@ -241,7 +260,7 @@ void mark_direct(Plan& plan, const Profile& profile) {
   if (!plan.direct) return;
   lower({plan.hops[0].source.get(), plan.corner_source},
         {plan.hops[0].target.get(), plan.corner_target}, plan.extents, plan.hops[0].fields,
-        plan.nests);
+        plan.nests, plan.hops[0].numbers());
 }
 
 std::vector<int> memories_of(const Profile& profile, const Path& path) {
@@ -290,7 +309,7 @@ Plan make_plan(const Graph& graph, const Task& task, Costs& costs,
   plan.hops.reserve(at(first.path.count));
   for (const Candidate& lane : choice.lanes) {
     plan.slots = std::max(plan.slots, lane.slots);
-    add_lane(plan, lane, query, costs, profile, fields, slots);
+    add_lane(plan, lane, task, costs, profile, fields, slots);
   }
   if (lanes_max > 1) plan.closed_channels = query.closed_channels;
   name_alternatives(plan, ways, profile);
@@ -381,14 +400,15 @@ Planner& Planner::operator=(Planner&&) noexcept = default;
 
 Result<Plan> Planner::plan(const PlanQuery& query) const {
   if (Status status = check_query(query, *profile_); !status) return status.error();
-  auto matched = match_fields(*query.source.mapping, *query.target.mapping);
+  auto matched = match_fields(*query.source.mapping, *query.target.mapping, query.casting);
   if (!matched) return matched.error();
   bool in_sequence = true;
   for (std::size_t k = 0; k < matched->size(); ++k) {
     in_sequence = in_sequence && (*matched)[k] == static_cast<int>(k);
   }
   if (in_sequence) matched->clear();
-  const Task task(query, in_sequence);
+  const Task task(query, in_sequence,
+                  casts_fields(*query.source.mapping, *query.target.mapping, *matched));
   Costs costs(*graph_, task);
   std::vector<Candidate> ways;
   const bool baseline = query.planner == PlannerKind::spsl || query.planner == PlannerKind::spdl;

@@ -70,15 +70,17 @@ void FullSearch::measure_rest() {
       const ChannelSpec& channel = profile_.channels[c];
       const auto& plain = remaining_.from[at(channel.target)];
       if (plain.hops < 0) continue;
+      const bool may_convert = task_.may_convert(channel);
       const auto& converted_s = costs_.converting(static_cast<int>(c)).at_least_s;
       const auto& plain_s = graph_.tile_s(static_cast<int>(c));
       const Sums& later = rest_converting_[at(channel.target)];
       Sums& here = rest_converting_[at(channel.source)];
       for (std::size_t k = at(costs_.size_first()); k < at(costs_.size_end()); ++k) {
-        const double sum_s = channel.latency_s +
-                             std::min(converted_s[k] + plain.sum_s[k], plain_s[k] + later.sum_s[k]);
-        const double beat_s = std::min(std::max(converted_s[k], plain.beat_s[k]),
-                                       std::max(plain_s[k], later.beat_s[k]));
+        const double here_s = may_convert ? converted_s[k] : INFINITY;
+        const double sum_s =
+            channel.latency_s + std::min(here_s + plain.sum_s[k], plain_s[k] + later.sum_s[k]);
+        const double beat_s =
+            std::min(std::max(here_s, plain.beat_s[k]), std::max(plain_s[k], later.beat_s[k]));
         changed = changed || sum_s < here.sum_s[k] || beat_s < here.beat_s[k];
         here.sum_s[k] = std::min(here.sum_s[k], sum_s);
         here.beat_s[k] = std::min(here.beat_s[k], beat_s);
@@ -149,6 +151,7 @@ int FullSearch::list_steps(int memory, bool converted, const Sums& sums, Step* s
     }
     for (const bool converts : {true, false}) {
       if ((converts && converted) || (!converts && loops && !loops_may_be_plain)) continue;
+      if (converts && !task_.may_convert(profile_.channels[at(channel)])) continue;
       const bool done = ends(channel, converted || converts);
       if ((!done && !may_pass(next)) || count == steps_abreast_max) continue;
       ++steps_;

@@ -112,7 +112,7 @@ Request prepare(const Job& job, const Capabilities& channel, RequestNests& nests
                       from_source ? plus(plan.corner_source, box.lower) : Point{}};
   const Corner target{hop.target.get(), to_target ? plus(plan.corner_target, box.lower) : Point{}};
   nests.plain.clear();
-  lower(source, target, box.extents, hop.fields, nests.plain);
+  lower(source, target, box.extents, hop.fields, nests.plain, hop.numbers());
   request.payload = nests.plain;
   return request;
 }

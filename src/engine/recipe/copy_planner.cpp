@@ -47,6 +47,7 @@ Result<PlanQuery> CopyPlanner::query_of(const Array& source, const Array& target
   query.source_memory = memory_of(source);
   query.target_memory = memory_of(target);
   query.planner = options.planner;
+  query.casting = options.casting;
   query.buffer_bytes_max = options.buffer_bytes_max;
   // What lies in one memory gains nothing by leaving it, whatever a noisy profile says; and of two
   // GPUs' arrays another process's is open for the GPU that carries the one hop.

@@ -129,7 +129,7 @@ Result<std::optional<RecipeStep>> joined_step(RecipeMaker& maker, std::span<cons
 
 Result<Recipe> pairs_recipe(RecipeMaker& maker, std::span<const CopyPair> pairs,
                             const CopyOptions& options, RecipeUse use) {
-  if (pairs.size() > 1) {
+  if (pairs.size() > 1 && options.casting == Casting::none) {
     auto joined = joined_step(maker, pairs, options, use);
     if (!joined) return joined.error();
     if (*joined) return Recipe{{std::move(**joined)}};

@@ -37,7 +37,8 @@ bool is_inside(const View& view) {
 RecipeKey::RecipeKey(const CopyOptions& options, std::size_t pairs) {
   const bool limits = options.buffer_bytes_max != 0 || options.together_bytes != 0;
   const auto planner = static_cast<std::int64_t>(options.planner);
-  numbers_->assign({(std::int64_t{options.priority} << 32) | (planner << 2) |
+  const auto casting = static_cast<std::int64_t>(options.casting);
+  numbers_->assign({(std::int64_t{options.priority} << 32) | (casting << 8) | (planner << 2) |
                         (options.start.stream ? 2 : 0) | (limits ? 1 : 0),
                     static_cast<std::int64_t>(pairs)});
   if (limits) {

@@ -50,9 +50,9 @@ std::shared_ptr<const BounceNests> bounce_nests_of(const Plan& plan) {
   const Hop& last = plan.hops[1];
   auto nests = std::make_shared<BounceNests>();
   lower({first.source.get(), plan.corner_source}, {first.target.get(), {}}, plan.extents,
-        first.fields, nests->to_buffer);
+        first.fields, nests->to_buffer, first.numbers());
   lower({last.source.get(), {}}, {last.target.get(), plan.corner_target}, plan.extents,
-        last.fields, nests->from_buffer);
+        last.fields, nests->from_buffer, last.numbers());
   return nests;
 }
 
