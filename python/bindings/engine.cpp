@@ -39,9 +39,9 @@ BoundEvent start(const std::shared_ptr<Engine>& engine, int priority, nb::handle
 
 BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                 nb::handle region, int priority, nb::handle after, nb::handle planner,
-                std::int64_t buffer_bytes, nb::handle stream) {
+                std::int64_t buffer_bytes, nb::handle stream, nb::handle cast) {
   drop_kept();
-  CopyOptions options = copy_options(priority, planner, buffer_bytes);
+  CopyOptions options = copy_options(priority, planner, buffer_bytes, cast);
   Before before(*engine, after, stream);
   if (region.is_none()) {
     if (auto event = start_known(engine, source, target, options, before)) return std::move(*event);
@@ -109,11 +109,11 @@ BoundEvent copy_types(const std::shared_ptr<Engine>& engine, const TypedPairs& p
 
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                nb::handle region, int priority, nb::handle planner,
-               std::int64_t buffer_bytes) {
+               std::int64_t buffer_bytes, nb::handle cast) {
   ReadRequest request;
   request.read(source, target, region_of(region), {Hold::object, Follows::nothing});
   const CopyPair& ends = request.pairs()[0];
-  const CopyOptions options = copy_options(priority, planner, buffer_bytes);
+  const CopyOptions options = copy_options(priority, planner, buffer_bytes, cast);
   auto made = released([&] { return engine->plan(ends.source, ends.target, options); });
   return {unwrap(std::move(made)), engine};
 }
@@ -164,7 +164,8 @@ void bind_engine(nb::module_& module) {
                   nb::arg("program"), nb::arg("accept"), nb::arg("contact_file"))
       .def("copy", &copy, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("after").none(),
-           nb::arg("planner").none(), nb::arg("buffer_bytes"), nb::arg("stream").none())
+           nb::arg("planner").none(), nb::arg("buffer_bytes"), nb::arg("stream").none(),
+           nb::arg("cast") = nb::none())
       .def("copy_all", &copy_all, nb::arg("pairs"), nb::arg("priority"), nb::arg("after").none(),
            nb::arg("stream").none())
       .def("copy_pages", &copy_pages, nb::arg("source").none(), nb::arg("target").none(),
@@ -178,7 +179,7 @@ void bind_engine(nb::module_& module) {
            nb::arg("after").none(), nb::arg("stream").none())
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner").none(),
-           nb::arg("buffer_bytes"))
+           nb::arg("buffer_bytes"), nb::arg("cast") = nb::none())
       .def(
           "close", [](nb::handle self) { unwrap(close_apart(self, nb::cast<Engine&>(self))); },
           nb::sig("def close(self) -> None"))

@@ -72,9 +72,9 @@ BoundPrepared prepared(const std::shared_ptr<Engine>& engine, int priority, cons
 
 BoundPrepared prepare(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                       nb::handle region, int priority, nb::handle planner,
-                      std::int64_t buffer_bytes) {
+                      std::int64_t buffer_bytes, nb::handle cast) {
   const Region ranges = region_of(region);
-  const CopyOptions options = copy_options(priority, planner, buffer_bytes);
+  const CopyOptions options = copy_options(priority, planner, buffer_bytes, cast);
   auto made = prepared(engine, options, [&](ReadRequest& request, const Reading& reading) {
     request.read(source, target, ranges, reading);
   });
@@ -213,7 +213,7 @@ void bind_prepared(nb::module_& module) {
           "all.");
   module.def("prepare", &prepare, nb::arg("engine"), nb::arg("source").none(),
              nb::arg("target").none(), nb::arg("region").none(), nb::arg("priority"),
-             nb::arg("planner").none(), nb::arg("buffer_bytes"));
+             nb::arg("planner").none(), nb::arg("buffer_bytes"), nb::arg("cast") = nb::none());
   module.def("prepare_all", &prepare_all, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"));
   module.def("prepare_types", &prepare_types, nb::arg("engine"), nb::arg("pairs"),
              nb::arg("priority"));

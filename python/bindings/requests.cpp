@@ -52,6 +52,15 @@ void apply_region(Array& array, const Region& region, const View& names) {
   }
 }
 
+/// Returns the casting rule that Python gave; None: numbers keep their types.
+Casting casting_of(nb::handle cast) {
+  if (cast.is_none()) return Casting::none;
+  std::string name;
+  if (nb::try_cast(cast, name)) return unwrap(casting_from(name));
+  raise({ErrorCode::invalid_argument, "cast=" + shown(cast) + " is not a text",
+         "use \"safe\", \"same_kind\" or \"unsafe\", or None to keep the types"});
+}
+
 /// Returns the type of one end; None stands for as many raw bytes as the other end has.
 Datatype type_of(nb::handle given, nb::handle other) {
   if (!given.is_none()) return nb::cast<Datatype>(given);
@@ -73,9 +82,11 @@ void own(CopyPair& ends, nb::handle source, nb::handle target) {
   if (!ends.target.owner) ends.target.owner = keep(target);
 }
 
-CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes) {
+CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes,
+                         nb::handle cast) {
   CopyOptions options;
   options.priority = priority;
+  options.casting = casting_of(cast);
   static PyObject* const automatic = PyUnicode_InternFromString("automatic");
   if (planner.ptr() != automatic) {
     options.planner = unwrap(planner_kind_from(nb::cast<std::string>(planner)));

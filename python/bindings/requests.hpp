@@ -36,8 +36,10 @@ void apply_region(CopyPair& ends, const Region& region, WholeEnds whole = {});
 /// Gives each array without an owner one that keeps its memory alive after the call.
 void own(CopyPair& ends, nb::handle source, nb::handle target);
 
-/// @throws InvalidArgument for an unknown planner and a negative limit
-CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes);
+/// cast: The casting rule; None: numbers keep their types.
+/// @throws InvalidArgument for an unknown planner or rule, and a negative limit
+CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes,
+                         nb::handle cast);
 
 /// How arrays are read.
 struct Reading {

@@ -353,7 +353,7 @@ def check_pairs(pairs: Any) -> None:
         )
 
 
-def check_untyped(region: Any, planner: Any, buffer_bytes: Any) -> None:
+def check_untyped(region: Any, planner: Any, buffer_bytes: Any, cast: Any) -> None:
     """Refuses options that copies between types do not have.
 
     Raises:
@@ -363,8 +363,9 @@ def check_untyped(region: Any, planner: Any, buffer_bytes: Any) -> None:
         "region": region is not None,
         "planner": not (isinstance(planner, str) and planner == "automatic"),
         "buffer_bytes": not (isinstance(buffer_bytes, int) and buffer_bytes == 0),
+        "cast": cast is not None,
     }
-    values = {"region": region, "planner": planner, "buffer_bytes": buffer_bytes}
+    values = {"region": region, "planner": planner, "buffer_bytes": buffer_bytes, "cast": cast}
     for name, value in values.items():
         if given[name]:
             raise InvalidArgument(

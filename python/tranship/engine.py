@@ -35,9 +35,8 @@ from .closing import Closing, close_at_exit, refuse_pickling
 from .errors import InvalidArgument, Timeout
 from .halo import Halo, Neighbours, plan_halo
 from .peer import Peer
-from .settings import PlannerName, Settings, setting_overrides
-from .topology import describe as describe_topology
-from .topology import hardware_lines
+from .settings import CastName, PlannerName, Settings, setting_overrides
+from .topology import describe_here
 from .type_constructors import Base, TypePair
 from .typed_ends import listed, packed_places, refuse_pairs, short_type, typed_arrays, typed_pairs
 
@@ -105,6 +104,7 @@ class Engine(Closing):
         planner: PlannerName = "automatic",
         buffer_bytes: int = 0,
         types: TypePair | None = None,
+        cast: CastName | None = None,
     ) -> Event:
         """Copies `source` to `target`, converting the layout on the way.
 
@@ -139,28 +139,30 @@ class Engine(Closing):
             types: Types of `tranship.types` for source and target: their elements are copied in
                 place of all, one by one in their order. Types count from the first byte of their
                 array, which is one block of memory. None for one of them stands for as many raw
-                bytes. `region`, `planner` and `buffer_bytes` stay at their defaults.
+                bytes. `region`, `planner`, `buffer_bytes` and `cast` stay at their defaults.
+            cast: Numbers whose types differ are converted as by `numpy.ndarray.astype`, if this
+                rule allows it: "safe", "same_kind" or "unsafe". None: types must be equal.
 
         Returns:
             The event of the copy's end: `wait` for it, or ``await`` it. It raises errors that
             occur after the start.
 
         Raises:
-            InvalidArgument: Shapes, fields or regions that do not match, arrays that overlap, a
-                target that is read-only or whose elements share bytes; types of different
-                elements, a target's type that names a byte twice.
+            InvalidArgument: Shapes, fields or regions that do not match, types that `cast` does not
+                allow, arrays that overlap, a target that is read-only or whose elements share
+                bytes; types of different elements, a target's type that names a byte twice.
             OutOfRange: A type that reaches outside its array.
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
         """
         if types is not None:
-            check_untyped(region, planner, buffer_bytes)
+            check_untyped(region, planner, buffer_bytes, cast)
             return self.copy_all(
                 [(source, target)], priority=priority, after=after, stream=stream, types=[types]
             )
         try:
             return self._core.copy(
-                source, target, region, priority, after, planner, buffer_bytes, stream
+                source, target, region, priority, after, planner, buffer_bytes, stream, cast
             )
         except Exception as error:
             options = region, priority, after, planner, buffer_bytes, stream
@@ -444,11 +446,11 @@ class Engine(Closing):
         planner: PlannerName = "automatic",
         buffer_bytes: int = 0,
         types: TypePair | None = None,
+        cast: CastName | None = None,
     ) -> PreparedCopy:
         """Prepares a copy that is started again and again, as in every step of a loop.
 
-        Checks, plan, kernels and their tables on the GPU are made once; `PreparedCopy.start` does
-        what remains. It keeps both arrays alive.
+        Checks, plan, kernels and their tables are made once. It keeps both arrays alive.
 
             copy = engine.prepare(source, target)
             for _ in range(steps):
@@ -465,6 +467,7 @@ class Engine(Closing):
             planner: As for `copy`.
             buffer_bytes: As for `copy`, of every start.
             types: As for `copy`.
+            cast: As for `copy`.
 
         Raises:
             InvalidArgument: As for `copy`.
@@ -473,11 +476,11 @@ class Engine(Closing):
             Closed: The engine is closed.
         """
         if types is not None:
-            check_untyped(region, planner, buffer_bytes)
+            check_untyped(region, planner, buffer_bytes, cast)
             return self.prepare_all([(source, target)], priority=priority, types=[types])
         try:
             return _core.prepare(
-                self._core, source, target, region, priority, planner, buffer_bytes
+                self._core, source, target, region, priority, planner, buffer_bytes, cast
             )
         except Exception as error:
             options = region, priority, planner, buffer_bytes
@@ -587,6 +590,7 @@ class Engine(Closing):
         priority: int = 0,
         planner: PlannerName = "automatic",
         buffer_bytes: int = 0,
+        cast: CastName | None = None,
     ) -> Plan:
         """Returns the plan that `copy` would run; ``print(plan.explain())`` says why.
 
@@ -599,6 +603,7 @@ class Engine(Closing):
             priority: As for `copy`.
             planner: As for `copy`.
             buffer_bytes: As for `copy`.
+            cast: As for `copy`.
 
         Raises:
             InvalidArgument: As for `copy`.
@@ -606,7 +611,7 @@ class Engine(Closing):
             Closed: The engine is closed.
         """
         try:
-            return self._core.plan(source, target, region, priority, planner, buffer_bytes)
+            return self._core.plan(source, target, region, priority, planner, buffer_bytes, cast)
         except Exception as error:
             options = region, priority, planner, buffer_bytes
             return plan_fitted(self._core, error, source, target, *options)
@@ -732,11 +737,7 @@ class Engine(Closing):
 
     def topology(self) -> str:
         """Returns this machine's memories, the channels between them, and its GPUs, as text."""
-        gpus, reason = _core.list_gpus(self._core)
-        emulated = any(gpu["emulated"] for gpu in gpus)
-        return "\n".join(
-            [describe_topology(self.profile, emulated=emulated), *hardware_lines(gpus, reason)]
-        )
+        return describe_here(self.profile, *_core.list_gpus(self._core))
 
     @property
     def profile(self) -> str:

@@ -11,7 +11,10 @@ from . import _core
 from .arguments import check_path, check_text, check_whole, shown
 from .errors import InvalidArgument
 
-__all__ = ["PlannerName", "Settings", "setting_overrides"]
+__all__ = ["CastName", "PlannerName", "Settings", "setting_overrides"]
+
+CastName = Literal["safe", "same_kind", "unsafe"]
+"""Which changes of type a copy makes, as `numpy.can_cast` names them."""
 
 PlannerName = Literal["automatic", "full", "simple", "spsl", "spdl"]
 """How a path is chosen (Isometry, sections 4.2, 4.4 and 6.3)."""

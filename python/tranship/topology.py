@@ -15,6 +15,7 @@ __all__ = [
     "RDMA_FOLDER",
     "channel_rows",
     "describe",
+    "describe_here",
     "gpu_lines",
     "gpu_rdma_text",
     "hardware_lines",
@@ -81,6 +82,12 @@ def describe(profile_json: str, *, emulated: bool = False) -> str:
             f"  {arrow:28} {row['name'] + note:20} {gbps_text(row['gbps'])}{tail}, {latency}"
         )
     return "\n".join(lines)
+
+
+def describe_here(profile_json: str, gpus: Sequence[Mapping[str, Any]], reason: str) -> str:
+    """Returns memories, channels and hardware of this machine."""
+    emulated = any(gpu["emulated"] for gpu in gpus)
+    return "\n".join([describe(profile_json, emulated=emulated), *hardware_lines(gpus, reason)])
 
 
 def hardware_lines(gpus: Sequence[Mapping[str, Any]], reason: str) -> list[str]:
