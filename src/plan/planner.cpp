@@ -317,6 +317,13 @@ Plan make_plan(const Graph& graph, const Task& task, Costs& costs,
   return plan;
 }
 
+/// Returns whether numbers change their types and no channel on the shortest way can do that.
+bool lacks_casting_hop(const Graph& graph, const Task& task, const Path& path) {
+  if (!task.casts || path.count == 0) return false;
+  return nearest_conversion_hop(task, graph.profile(), with_conversion_hop(graph, path, true), 0) <
+         0;
+}
+
 Error no_plan(const Graph& graph, const Task& task) {
   const PlanQuery& query = task.query;
   const Profile& profile = graph.profile();
@@ -328,6 +335,12 @@ Error no_plan(const Graph& graph, const Task& task) {
             "no chain of channels leads from " + from + " to " + to +
                 (query.through.empty() ? "" : " through the memories of `through`"),
             "see the channels with: tranship topology"};
+  }
+  if (lacks_casting_hop(graph, task, path)) {
+    return {
+        ErrorCode::no_route,
+        "no channel on the way from " + from + " to " + to + " converts numbers, as cast= asks for",
+        "copy to an array of the other type in host memory first"};
   }
   return {ErrorCode::out_of_memory,
           "the intermediate buffers between " + from + " and " + to +

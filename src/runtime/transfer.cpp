@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/at.hpp"
+#include "base/check.hpp"
 #include "data/lowering.hpp"
 
 namespace tranship {
@@ -107,6 +108,7 @@ Request prepare(const Job& job, const Capabilities& channel, RequestNests& nests
   }
   const Plan& plan = *transfer.plan;
   const Hop& hop = plan.hops[at(job.hop)];
+  CHECK(!hop.casts || channel.casts, "numbers are converted by channels that can");
   const TileBox box = tile_at(plan.extents, plan.tile, hop.target->rank(), job.tile);
   const Corner source{hop.source.get(),
                       from_source ? plus(plan.corner_source, box.lower) : Point{}};

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/at.hpp"
 #include "plan/cache.hpp"
 #include "plan/tile.hpp"
 #include "support/test.hpp"
@@ -89,6 +90,88 @@ TEST(the_first_host_memory_may_be_either_end) {
   EXPECT_EQ(write.path(profile), std::string("node0/host0 > node0/host0 > node0/file0"));
   const auto read = planned(query(disk, sys, "F, x, y", "F, y, x"), PlannerKind::simple, profile);
   EXPECT_EQ(read.path(profile), std::string("node0/file0 > node0/host0 > node0/host0"));
+}
+
+namespace {
+
+/// Returns a query between one field of single numbers of two types.
+PlanQuery casting_query(int source, int target, const Field& from, const Field& to,
+                        const char* target_layout = "F, x, y") {
+  const IndexSpace space{{"x", 4096}, {"y", 4096}};
+  PlanQuery q;
+  q.source = View::whole(Mapping::make(space, {from}, Layout::parse("F, x, y").value()).value());
+  q.target = View::whole(Mapping::make(space, {to}, Layout::parse(target_layout).value()).value());
+  q.source_memory = source;
+  q.target_memory = target;
+  q.casting = Casting::unsafe;
+  return q;
+}
+
+const Field single{"f", "f4", 4};
+const Field twice{"f", "f8", 8};
+
+}  // namespace
+
+TEST(one_hop_casts_in_a_channel_that_can) {
+  Profile profile = two_nodes();
+  profile.channels.push_back(channel("file_read", ChannelKind::file_read, disk, sys, 0.28e9, 1e6));
+  const int ends[][2] = {{fbm, far_fbm}, {sys, disk}, {disk, sys}, {sys, sys}, {fbm, far_reg}};
+  for (const auto& [source, target] : ends) {
+    for (const char* layout : {"F, x, y", "F, y, x"}) {
+      for (const PlannerKind kind :
+           {PlannerKind::full, PlannerKind::simple, PlannerKind::spsl, PlannerKind::spdl}) {
+        const auto made =
+            planned(casting_query(source, target, single, twice, layout), kind, profile);
+        int casting = 0;
+        for (const Hop& hop : made.hops) {
+          casting += hop.casts ? 1 : 0;
+          EXPECT(!hop.casts || traits_of(profile.channels[at(hop.channel)].kind).casts);
+          const std::int64_t bytes = casting == 0 ? 4 : 8;
+          EXPECT_EQ(hop.target->point_bytes(), bytes);
+        }
+        EXPECT_EQ(casting, 1);
+      }
+    }
+  }
+}
+
+TEST(hops_count_the_bytes_of_the_types_that_pass_them) {
+  const Profile profile = two_nodes();
+  // The network is the bottleneck: it takes twice as long for numbers of twice the bytes, unless
+  // they become narrow before it.
+  const auto seconds = [&](const Field& from, const Field& to) {
+    return planned(casting_query(fbm, far_fbm, from, to), PlannerKind::full, profile).seconds;
+  };
+  const auto plain_s = [&](const Field& field) { return seconds(field, field); };
+  EXPECT(seconds(twice, single) < 0.8 * plain_s(twice));
+  EXPECT(seconds(single, twice) < 0.8 * plain_s(twice));
+  EXPECT(seconds(twice, single) >= plain_s(single));
+}
+
+TEST(types_differ_in_plans_only_if_the_query_says_so) {
+  const Profile profile = two_nodes();
+  PlanQuery q = casting_query(sys, sys, twice, single);
+  PlanCache cache;
+  cache.add(q, std::make_shared<const Plan>(plan(q, profile).value()));
+  EXPECT(cache.find(q) != nullptr);
+  q.casting = Casting::none;
+  EXPECT(cache.find(q) == nullptr);
+  EXPECT(plan(q, profile).error().code == ErrorCode::invalid_argument);
+  q.casting = Casting::safe;
+  EXPECT(plan(q, profile).error().hint.find("same_kind") != std::string::npos);
+}
+
+TEST(without_a_channel_that_casts_there_is_no_route) {
+  Profile profile = two_nodes();
+  profile.channels = {channel("file_write", ChannelKind::file_write, sys, disk, 0.27e9, 1e6)};
+  for (const PlannerKind kind : {PlannerKind::full, PlannerKind::simple, PlannerKind::spsl}) {
+    PlanQuery q = casting_query(sys, disk, single, twice);
+    q.planner = kind;
+    const auto made = plan(q, profile);
+    REQUIRE(!made.ok());
+    EXPECT(made.error().code == ErrorCode::no_route);
+    EXPECT(made.error().message.find("converts numbers") != std::string::npos);
+  }
 }
 
 TEST(without_conversion_the_shortest_path_is_taken) {

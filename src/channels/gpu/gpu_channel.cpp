@@ -47,6 +47,7 @@ Status GpuChannel::make_streams() {
   capabilities_.synchronous = false;
   capabilities_.lists = Lists::all;
   capabilities_.run_lists = true;
+  capabilities_.casts = true;
   capabilities_.bytes_in_flight_max = options_.bytes_in_flight_max;
   for (int k = 0; k < options_.streams; ++k) {
     auto stream = options_.gpus->make_stream(options_.device, false);

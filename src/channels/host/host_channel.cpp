@@ -10,6 +10,7 @@ HostChannel::HostChannel(int width) {
   capabilities_.width = width;
   capabilities_.synchronous = true;
   capabilities_.lists = Lists::all;
+  capabilities_.casts = true;
 }
 
 Status HostChannel::submit(const Request& request) {

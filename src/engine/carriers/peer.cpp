@@ -1,6 +1,7 @@
 // Small copies to and from arrays of other processes, on the caller's thread.
 #include <chrono>
 
+#include "base/check.hpp"
 #include "engine/carriers/carriers.hpp"
 #include "fabric/links/remote_array.hpp"
 
@@ -13,6 +14,7 @@ constexpr std::chrono::milliseconds answer_wait{2};
 /// Carries a step without the peer's help or, for a process on another machine and if `waits`, by a
 /// message whose answer comes in a moment. Returns nothing if no such way is open.
 std::optional<Status> carry(const RecipeStep& step, const StepEnds& ends, bool waits) {
+  CHECK(!step.plan->hops[0].casts, "numbers are converted before they go to another process");
   const bool writes = !cpu_reaches(ends.target().memory_kind);
   const Array& there = writes ? ends.target() : ends.source();
   const auto* remote = static_cast<const fabric::RemoteArray*>(there.place.attachment);
