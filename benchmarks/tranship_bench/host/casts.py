@@ -9,7 +9,7 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from .harness import Bench, Bytes, Variant, blank, same, spoil
+from .harness import Bench, Bytes, Variant, blank, random_bytes, same, spoil
 from .host import engine_run, numpy_variant, timed
 
 __all__ = ["casts"]
@@ -35,14 +35,16 @@ def dtype_of(name: str) -> np.dtype[Any] | None:
     return np.dtype(name)
 
 
-def copy_variant(engine: Engine, name: str, count: int, width: int) -> Variant:
-    """Returns the variant of a copy of as many elements of one width, unconverted."""
-    source, target = np.ones(count * width, np.uint8), blank(count * width)
-    view = f"V{width}"
+def copy_variant(engine: Engine, name: str, side: int, width: int, transposed: bool) -> Variant:
+    """Returns the variant of a copy of as many elements of one width, in the same order."""
+    target = blank(side * side * width)
+    source = random_bytes(side * side * width).view(f"V{width}").reshape(side, side)
+    given = source.T if transposed else source
+    expected = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
     return Variant(
         name,
-        engine_run(engine, source.view(view), target.view(view)),
-        lambda: same(target, source),
+        engine_run(engine, given, target.view(f"V{width}").reshape(side, side)),
+        lambda: same(target, expected),
         lambda: spoil(target),
         {"timed": "core", "threads": engine.threads},
     )
@@ -75,8 +77,8 @@ def measure_pair(
                 {"timed": "python", "threads": engine.threads},
             ),
             numpy_variant(assign, raw, expected),
-            copy_variant(engine, "copy of the source's width", values.size, widths[0]),
-            copy_variant(engine, "copy of the target's width", values.size, widths[1]),
+            copy_variant(engine, "copy of the source's width", side, widths[0], form != ""),
+            copy_variant(engine, "copy of the target's width", side, widths[1], form != ""),
         ]
         bench.measure(
             f"{names[0]} to {names[1]}{form}",
