@@ -607,8 +607,8 @@ Status CudaGpus::launch(const GpuStream& stream, const gpu::KernelPlan& plan,
   return error;
 }
 
-Status CudaGpus::launch(const GpuStream& stream, const gpu::CastPlan& plan,
-                        const std::byte* source, std::byte* target) {
+Status CudaGpus::launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
+                        std::byte* target) {
   return launched(stream, launch_on(stream.device, [&] {
                     return gpu::launch_cast(plan, source, target, stream.handle);
                   }));
