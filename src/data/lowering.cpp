@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.hpp"
+
 namespace tranship {
 namespace {
 

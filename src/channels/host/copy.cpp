@@ -119,7 +119,7 @@ ListKind kind_of(const IndexedNest& list) {
 void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                 bool cold) {
   // One short run, as most small copies are: to look for a better way takes as long as it does.
-  const bool one_run = nests.size() == 1 && nests[0].rank == 0;
+  const bool one_run = nests.size() == 1 && nests[0].rank == 0 && !nests[0].conversion;
   if (one_run && !cold && nests[0].element_bytes <= plain_run_bytes_max) {
     std::memcpy(target + nests[0].target_offset, source + nests[0].source_offset,
                 static_cast<std::size_t>(nests[0].element_bytes));
