@@ -80,7 +80,7 @@ def collective_cases() -> Iterator[tuple[str, list[Copy]]]:
     pairs = {
         "broadcast": [(GPU[0], to) for to in GPU[1:]] * 4,
         "scatter": [(GPU[0], to) for to in GPU[1:]],
-        # The engine starts the copies of all GPUs in turns (src/engine/copy_order.hpp).
+        # The engine starts the copies of all GPUs in turns (src/engine/recipe/starting_order.hpp).
         "all to all": [(GPU[k], GPU[(k + turn) % 4]) for turn in (1, 2, 3) for k in range(4)],
     }
     for name, ends in pairs.items():
