@@ -505,6 +505,22 @@ const NumpyType* type_of(nb::handle dtype) {
   return type.dtype == dtype.ptr() ? &type : nullptr;
 }
 
+const NumpyType* learned_type(nb::handle dtype) {
+  if (const NumpyType* known = type_of(dtype)) return known;
+  if (!nb::hasattr(dtype, "char") || !nb::hasattr(dtype, "isnative")) return nullptr;
+  std::string format;
+  std::int64_t bytes = 0;
+  const bool read = nb::try_cast(nb::object(dtype.attr("char")), format) &&
+                    nb::try_cast(nb::object(dtype.attr("itemsize")), bytes) &&
+                    nb::cast<bool>(dtype.attr("isnative"));
+  // NumPy's characters of complex numbers are the second of those in buffers.
+  if (format == "F" || format == "D") format = format == "F" ? "Zf" : "Zd";
+  const char* name = read ? type_name(format.c_str(), bytes) : nullptr;
+  if (name == nullptr) return nullptr;
+  remember(dtype.ptr(), name, bytes);
+  return type_of(dtype);
+}
+
 const NumpyArray* plain_numpy(nb::handle object) {
   const bool plain = Py_TYPE(object.ptr()) == numpy_array && numpy_fields_known;
   return plain ? &fields_of(object) : nullptr;

@@ -47,6 +47,8 @@ struct NumpyType {
 
 /// Returns the element type of a dtype, if the thread remembers it from before; else null.
 const NumpyType* type_of(nb::handle dtype);
+/// Does the same, and reads a dtype of plain numbers that the thread does not remember.
+const NumpyType* learned_type(nb::handle dtype);
 
 /// Returns what the object at the end of an array's bases says of its memory.
 Backing backing_of(nb::handle object);

@@ -133,17 +133,34 @@ int read_tuple(const nb::object& tuple, Point& numbers) {
 }
 
 bool is_cupy(PyTypeObject* type) {
-  thread_local PyTypeObject* last = nullptr;  // kept for ever: a thread may outlive the interpreter
-  if (type == last) return true;
   const nb::object module = attribute(nb::handle(reinterpret_cast<PyObject*>(type)),
                                       nb::str("__module__").ptr());
-  const bool found = module.is_valid() && PyUnicode_Check(module.ptr()) != 0 &&
-                     PyUnicode_CompareWithASCIIString(module.ptr(), "cupy") == 0 &&
-                     std::string_view(type->tp_name).ends_with("ndarray");
-  if (!found) return false;
+  return module.is_valid() && PyUnicode_Check(module.ptr()) != 0 &&
+         PyUnicode_CompareWithASCIIString(module.ptr(), "cupy") == 0 &&
+         std::string_view(type->tp_name).ends_with("ndarray");
+}
+
+/// Who describes the arrays of a type.
+enum class Reader { none, table, own, cupy };
+
+/// Returns the reader of an object's type. Each thread remembers the last one that is no table's,
+/// which table_of() remembers: to find out that a type has no table takes longer than a read.
+Reader reader_of(nb::handle object, TypeTable& found) {
+  struct Last {
+    PyTypeObject* type = nullptr;  // kept for ever: a thread may outlive the interpreter
+    Reader reader = Reader::none;
+  };
+  thread_local Last last;
+  PyTypeObject* const type = Py_TYPE(object.ptr());
+  if (type == last.type) return last.reader;
+  found = table_of(type);
+  if (found.table != nullptr) return Reader::table;
+  const Reader reader = own_array(object) != nullptr ? Reader::own
+                        : is_cupy(type)              ? Reader::cupy
+                                                     : Reader::none;
   Py_INCREF(type);
-  Py_XDECREF(std::exchange(last, type));
-  return true;
+  Py_XDECREF(std::exchange(last, {type, reader}).type);
+  return reader;
 }
 
 /// Reads CuPy's arrays by their attributes: it has no exchange table. None of them is read-only.
@@ -158,7 +175,7 @@ bool read_cupy(nb::handle object, ReadArray& array) {
   if (rank < 0 || read_tuple(attribute(object, names.strides), array.own_strides) != rank) {
     return false;
   }
-  const NumpyType* type = type_of(dtype);
+  const NumpyType* type = learned_type(dtype);
   std::uintptr_t pointer = 0;
   if (type == nullptr || !nb::try_cast(address, pointer) || pointer == 0 ||
       !nb::try_cast(device, array.device)) {
@@ -178,16 +195,23 @@ bool read_cupy(nb::handle object, ReadArray& array) {
 bool read_gpu_array(nb::handle object, bool writable, ReadArray& array, StreamAsked& asked) {
   array.memory_kind = MemoryKind::device;
   asked = {};
-  const TypeTable found = table_of(Py_TYPE(object.ptr()));
+  TypeTable found;
+  const Array* own = nullptr;
   bool read = false;
-  if (found.table != nullptr) {
-    asked.table = found.table;
-    read = read_tensor(found, object, writable, array);
-  } else if (const Array* own = own_array(object)) {
-    read = read_own(*own, writable, array);
-  } else if (is_cupy(Py_TYPE(object.ptr()))) {
-    asked.type = Py_TYPE(object.ptr());
-    read = read_cupy(object, array);
+  switch (reader_of(object, found)) {
+    case Reader::none: break;
+    case Reader::table:
+      asked.table = found.table;
+      read = read_tensor(found, object, writable, array);
+      break;
+    case Reader::own:
+      own = own_array(object);
+      read = own != nullptr && read_own(*own, writable, array);
+      break;
+    case Reader::cupy:
+      asked.type = Py_TYPE(object.ptr());
+      read = read_cupy(object, array);
+      break;
   }
   return read && array.type != 0 && has_elements(array);
 }

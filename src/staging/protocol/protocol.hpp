@@ -17,7 +17,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 10;
+constexpr std::uint32_t staging_version = 11;
 
 /// First field of a request. Requests about a variable go to its metadata server, those about an
 /// object to its primary, and those about a box to its index servers (model/distribution.hpp).

@@ -33,7 +33,7 @@ TEST(boxes_are_checked) {
   EXPECT(!Box::make({0}, {0}).ok());
   EXPECT(!Box::make({3}, {2}).ok());
   EXPECT(!Box::make({0, 0}, {1}).ok());
-  EXPECT(!Box::make(std::vector<std::int64_t>(9, 0), std::vector<std::int64_t>(9, 1)).ok());
+  EXPECT(!Box::make(std::vector<std::int64_t>(17, 0), std::vector<std::int64_t>(17, 1)).ok());
   const std::int64_t far = std::int64_t{1} << 62;
   EXPECT(!Box::make({-far, -far}, {far, far}).ok());
   EXPECT_EQ(box_of({}, {}).points(), 1);
