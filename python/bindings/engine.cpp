@@ -58,9 +58,8 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
     }
   }
   own(ends, source, target);
-  return start_in_order(engine, before, options.start, [&] {
-    return engine->copy(CopyRequest{{&ends, 1}, {}, options});
-  });
+  return start_in_order(engine, before, options.start,
+                        [&] { return engine->copy(CopyRequest{{&ends, 1}, {}, options}); });
 }
 
 BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority,
@@ -83,33 +82,29 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                       nb::handle source_pages, nb::handle target_pages, int priority,
                       nb::handle after, nb::handle stream) {
-  return start(engine, priority, after, stream,
-               [&](ReadRequest& request, const Reading& reading) {
-                 request.read_pages(source, target, source_pages, target_pages, reading);
-               });
+  return start(engine, priority, after, stream, [&](ReadRequest& request, const Reading& reading) {
+    request.read_pages(source, target, source_pages, target_pages, reading);
+  });
 }
 
 BoundEvent copy_pieces(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                        nb::handle source_offsets, nb::handle target_offsets, nb::handle lengths,
                        int priority, nb::handle after, nb::handle stream) {
-  return start(engine, priority, after, stream,
-               [&](ReadRequest& request, const Reading& reading) {
-                 request.read_pieces(source, target, source_offsets, target_offsets, lengths,
-                                     reading);
-               });
+  return start(engine, priority, after, stream, [&](ReadRequest& request, const Reading& reading) {
+    request.read_pieces(source, target, source_offsets, target_offsets, lengths, reading);
+  });
 }
 
 BoundEvent copy_types(const std::shared_ptr<Engine>& engine, const TypedPairs& pairs, int priority,
                       nb::handle after, nb::handle stream) {
-  return start(engine, priority, after, stream,
-               [&](ReadRequest& request, const Reading& reading) {
-                 request.read_types(pairs, reading);
-               });
+  return start(engine, priority, after, stream, [&](ReadRequest& request, const Reading& reading) {
+    request.read_types(pairs, reading);
+  });
 }
 
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
-               nb::handle region, int priority, nb::handle planner,
-               std::int64_t buffer_bytes, nb::handle cast) {
+               nb::handle region, int priority, nb::handle planner, std::int64_t buffer_bytes,
+               nb::handle cast) {
   ReadRequest request;
   request.read(source, target, region_of(region), {Hold::object, Follows::nothing});
   const CopyPair& ends = request.pairs()[0];

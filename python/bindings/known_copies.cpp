@@ -101,10 +101,10 @@ class GpuPairs {
 
   /// Starts pairs of which each copies one block to another; nothing if they are no such list, or
   /// no single launch carries them.
-  std::optional<BoundEvent> start_blocks(CopyOptions options, std::shared_ptr<void> keeper) {
+  std::optional<BoundEvent> start_blocks(CopyOptions options, std::shared_ptr<void> owner) {
     if (!blocks_) return {};
     const BlockAddresses blocks{*sources_, *targets_, *lengths_};
-    const auto ends = unwrap(block_ends(device_, blocks, keeper));
+    const auto ends = unwrap(block_ends(device_, blocks, owner));
     if (!ends) return {};
     const Blocks parts{{*sources_, *targets_, *lengths_}};
     auto event = start_in_order(engine_, before_, options.start, [&] {
@@ -159,15 +159,14 @@ class GpuPairs {
 /// Starts a recipe that is remembered for arrays of one GPU.
 std::optional<BoundEvent> start_on_gpu(const std::shared_ptr<Engine>& engine, const Known& known,
                                        const CopyPair& ends, StartOptions& options,
-                                       const Before& before, const std::shared_ptr<void>& keeper) {
+                                       const Before& before, const std::shared_ptr<void>& owner) {
   if (!known || known->recipe.steps.size() != 1) return {};
   return start_in_order(engine, before, options,
-                        [&] { return engine->start(*known, ends, options, keeper); });
+                        [&] { return engine->start(*known, ends, options, owner); });
 }
 
-std::optional<BoundEvent> start_gpu_arrays(const std::shared_ptr<Engine>& engine,
-                                           nb::handle source, nb::handle target,
-                                           CopyOptions options, Before& before) {
+std::optional<BoundEvent> start_gpu_arrays(const std::shared_ptr<Engine>& engine, nb::handle source,
+                                           nb::handle target, CopyOptions options, Before& before) {
   if (engine->gpu_side() == nullptr) return {};
   GpuPairs pair(engine, before, 1);
   RecipeKey key(options, 1);
@@ -307,14 +306,13 @@ std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine
   CopyOptions options = given;
   GpuPairs read(engine, before, count);
   RecipeKey key(options, static_cast<std::size_t>(count));
-  const bool all = add_each(list, [&](nb::handle source, nb::handle target) {
-    return read.add(source, target, key);
-  });
+  const bool all = add_each(
+      list, [&](nb::handle source, nb::handle target) { return read.add(source, target, key); });
   if (!all) return {};
-  const auto keeper = keep(list);
-  if (auto event = read.start_blocks(options, keeper)) return event;
+  const auto owner = keep(list);
+  if (auto event = read.start_blocks(options, owner)) return event;
   key.set_in_streams(!before.no_streams());
-  return start_on_gpu(engine, engine->find(key), read.first_ends(), options.start, before, keeper);
+  return start_on_gpu(engine, engine->find(key), read.first_ends(), options.start, before, owner);
 }
 
 }  // namespace tranship::python

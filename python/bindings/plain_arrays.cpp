@@ -17,8 +17,8 @@ std::int64_t type_number_of(const nb::dlpack::dtype& type) {
     std::int64_t number = 0;
   };
   thread_local Remembered last;
-  const bool same = last.number != 0 && last.type.code == type.code && last.type.bits == type.bits &&
-                    last.type.lanes == type.lanes;
+  const bool same = last.number != 0 && last.type.code == type.code &&
+                    last.type.bits == type.bits && last.type.lanes == type.lanes;
   if (!same) {
     const std::int64_t bits = std::int64_t{type.bits} * type.lanes;
     if (bits < 8 || bits % 8 != 0) return 0;
@@ -133,8 +133,8 @@ int read_tuple(const nb::object& tuple, Point& numbers) {
 }
 
 bool is_cupy(PyTypeObject* type) {
-  const nb::object module = attribute(nb::handle(reinterpret_cast<PyObject*>(type)),
-                                      nb::str("__module__").ptr());
+  const nb::object module =
+      attribute(nb::handle(reinterpret_cast<PyObject*>(type)), nb::str("__module__").ptr());
   return module.is_valid() && PyUnicode_Check(module.ptr()) != 0 &&
          PyUnicode_CompareWithASCIIString(module.ptr(), "cupy") == 0 &&
          std::string_view(type->tp_name).ends_with("ndarray");

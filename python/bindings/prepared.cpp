@@ -54,8 +54,7 @@ BoundPrepared prepared(const std::shared_ptr<Engine>& engine, const CopyOptions&
   ReadRequest request;
   std::vector<ObjectPair> objects;
   read(request, Reading{Hold::memory, Follows::current, &objects});
-  BoundPrepared made{engine,
-                     unwrap(run([&] { return engine->prepare(request.with(options)); }))};
+  BoundPrepared made{engine, unwrap(run([&] { return engine->prepare(request.with(options)); }))};
   made.small = made.copy.bytes() <= small_bytes;
   for (std::size_t k = 0; k < objects.size(); ++k) {
     note_streams(made, request.pairs()[k], objects[k]);

@@ -1,6 +1,5 @@
 #include "requests.hpp"
 
-
 #include <algorithm>
 
 namespace tranship::python {

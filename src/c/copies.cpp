@@ -49,8 +49,8 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
                  "buffer_bytes=" + std::to_string(given.buffer_bytes) + " is negative",
                  "give a number of bytes, or 0 for no limit of this copy's own"};
   }
-  auto start = start_options_of(given.has_stream != 0, given.stream, given.after,
-                                given.after_count);
+  auto start =
+      start_options_of(given.has_stream != 0, given.stream, given.after, given.after_count);
   if (!start) return start.error();
   options.start = std::move(*start);
   return options;
@@ -130,9 +130,8 @@ Status read_pieces(const tranship_instance* source, const tranship_instance* tar
                              {"pieces->target_offsets", pieces->target_offsets},
                              {"pieces->lengths", pieces->lengths}});
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(pieces->count, 0));
-  request.parts = PieceLists{{pieces->source_offsets, count},
-                             {pieces->target_offsets, count},
-                             {pieces->lengths, count}};
+  request.parts = PieceLists{
+      {pieces->source_offsets, count}, {pieces->target_offsets, count}, {pieces->lengths, count}};
   return lists;
 }
 
@@ -214,23 +213,22 @@ tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* so
   return guarded([&]() -> Status {
     if (Status given = check_given({{"event", event}}); !given) return given;
     *event = nullptr;
-    return with_call(engine, source, target, options,
-                     [&](std::shared_ptr<Engine> used, const Ends& ends,
-                         const CopyOptions& given) -> Status {
-                       auto started = used->copy(*ends.source, *ends.target, given);
-                       if (!started) return started.error();
-                       *event = handle_of(std::move(used), std::move(*started));
-                       return {};
-                     });
+    return with_call(
+        engine, source, target, options,
+        [&](std::shared_ptr<Engine> used, const Ends& ends, const CopyOptions& given) -> Status {
+          auto started = used->copy(*ends.source, *ends.target, given);
+          if (!started) return started.error();
+          *event = handle_of(std::move(used), std::move(*started));
+          return {};
+        });
   });
 }
 
 tranship_code tranship_copy_all(tranship_engine* engine, const tranship_pair* pairs,
                                 int64_t pair_count, const tranship_copy_options* options,
                                 tranship_event** event) {
-  return started_by(engine, options, event, [&](ReadRequest& request) {
-    return read_pairs(pairs, pair_count, request);
-  });
+  return started_by(engine, options, event,
+                    [&](ReadRequest& request) { return read_pairs(pairs, pair_count, request); });
 }
 
 tranship_code tranship_copy_pages(tranship_engine* engine, const tranship_instance* source,
@@ -252,17 +250,15 @@ tranship_code tranship_copy_pieces(tranship_engine* engine, const tranship_insta
 tranship_code tranship_prepare(tranship_engine* engine, const tranship_instance* source,
                                const tranship_instance* target,
                                const tranship_copy_options* options, tranship_prepared** prepared) {
-  return prepared_by(engine, options, prepared, [&](ReadRequest& request) {
-    return read_pair(source, target, request);
-  });
+  return prepared_by(engine, options, prepared,
+                     [&](ReadRequest& request) { return read_pair(source, target, request); });
 }
 
 tranship_code tranship_prepare_all(tranship_engine* engine, const tranship_pair* pairs,
                                    int64_t pair_count, const tranship_copy_options* options,
                                    tranship_prepared** prepared) {
-  return prepared_by(engine, options, prepared, [&](ReadRequest& request) {
-    return read_pairs(pairs, pair_count, request);
-  });
+  return prepared_by(engine, options, prepared,
+                     [&](ReadRequest& request) { return read_pairs(pairs, pair_count, request); });
 }
 
 tranship_code tranship_prepare_pages(tranship_engine* engine, const tranship_instance* source,

@@ -263,15 +263,13 @@ const char* tranship_type_text(const tranship_type* type) {
 tranship_code tranship_copy_types(tranship_engine* engine, const tranship_typed_pair* pairs,
                                   int64_t pair_count, const tranship_copy_options* options,
                                   tranship_event** event) {
-  return started_by(engine, options, event, [&](ReadRequest& request) {
-    return read_pairs(pairs, pair_count, request);
-  });
+  return started_by(engine, options, event,
+                    [&](ReadRequest& request) { return read_pairs(pairs, pair_count, request); });
 }
 
 tranship_code tranship_prepare_types(tranship_engine* engine, const tranship_typed_pair* pairs,
                                      int64_t pair_count, const tranship_copy_options* options,
                                      tranship_prepared** prepared) {
-  return prepared_by(engine, options, prepared, [&](ReadRequest& request) {
-    return read_pairs(pairs, pair_count, request);
-  });
+  return prepared_by(engine, options, prepared,
+                     [&](ReadRequest& request) { return read_pairs(pairs, pair_count, request); });
 }

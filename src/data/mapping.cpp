@@ -302,9 +302,9 @@ void Mapping::finish() {
     begin_bytes_ = std::min(begin_bytes_, low);
     end_bytes_ = std::max(end_bytes_, high);
   }
-  const bool plain = fields_.size() == 1 &&
-                     std::all_of(fields_[0].dimension.begin(), fields_[0].dimension.end(),
-                                 [](const Levels& levels) { return levels.count == 1; });
+  const bool plain =
+      fields_.size() == 1 && std::all_of(fields_[0].dimension.begin(), fields_[0].dimension.end(),
+                                         [](const Levels& levels) { return levels.count == 1; });
   type_number_ = plain ? type_number_of(fields_[0].field.type, fields_[0].field.bytes) : 0;
   hash_ = std::hash<std::string>{}(key);
   key_ = std::move(key);

@@ -318,13 +318,14 @@ struct CarrierOf {
   using Type = float;  // of the formats
 };
 template <NumberKind kind>
-requires(kind == NumberKind::boolean || kind == NumberKind::int8 || kind == NumberKind::int16 ||
-         kind == NumberKind::int32 || kind == NumberKind::uint8 ||
-         kind == NumberKind::uint16) struct CarrierOf<kind> {
+  requires(kind == NumberKind::boolean || kind == NumberKind::int8 || kind == NumberKind::int16 ||
+           kind == NumberKind::int32 || kind == NumberKind::uint8 || kind == NumberKind::uint16)
+struct CarrierOf<kind> {
   using Type = std::int32_t;
 };
 template <NumberKind kind>
-requires(kind == NumberKind::int64 || kind == NumberKind::uint32) struct CarrierOf<kind> {
+  requires(kind == NumberKind::int64 || kind == NumberKind::uint32)
+struct CarrierOf<kind> {
   using Type = std::int64_t;
 };
 template <>

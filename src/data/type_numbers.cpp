@@ -11,7 +11,7 @@ namespace {
 /// Most types that get numbers: programs use tens, but a raw type has any size.
 constexpr std::size_t types_most = 4096;
 
-struct Numbers {
+struct TypeNumbers {
   std::mutex mutex;
   std::map<std::pair<std::string, std::int64_t>, std::int64_t, std::less<>> by_name;
 };
@@ -19,7 +19,8 @@ struct Numbers {
 }  // namespace
 
 std::int64_t type_number_of(std::string_view name, std::int64_t bytes) {
-  static Numbers& numbers = *new Numbers;  // never destroyed: threads may outlive the program's end
+  static TypeNumbers& numbers =
+      *new TypeNumbers;  // never destroyed: threads may outlive the program's end
   std::lock_guard lock(numbers.mutex);
   const std::pair key(std::string(name), bytes);
   if (const auto found = numbers.by_name.find(key); found != numbers.by_name.end()) {

@@ -123,13 +123,13 @@ Result<Datatype> Datatype::contiguous(std::int64_t count, const Datatype& base) 
 }
 
 Result<Datatype> Datatype::raw(std::int64_t bytes) {
-  struct Remembered {
+  struct RawType {
     std::int64_t bytes = -1;
     std::optional<Datatype> type;
   };
-  thread_local std::array<Remembered, 8> last;
+  thread_local std::array<RawType, 8> last;
   thread_local std::size_t next = 0;
-  for (const Remembered& one : last) {
+  for (const RawType& one : last) {
     if (one.bytes == bytes) return *one.type;
   }
   const auto byte = element("V1");

@@ -141,8 +141,7 @@ Status Engine::start() {
   }
   driver.trace = trace();
   driver_ = std::make_shared<ThreadDriver>(std::move(driver));
-  engine_channels_ =
-      std::make_unique<EngineChannels>(options_.profile, driver_, gpu_side_.get());
+  engine_channels_ = std::make_unique<EngineChannels>(options_.profile, driver_, gpu_side_.get());
   maker_ = std::make_unique<RecipeMaker>(*planner_, *engine_channels_, links_.get());
   carriers_ = std::make_unique<Carriers>(
       Carriers::Parts{*engine_channels_, lifetime_, links_.get(), trace(), clock_});
@@ -397,10 +396,10 @@ std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
 }
 
 Result<Event> Engine::start(const KnownRecipe& known, const CopyPair& ends,
-                            const StartOptions& options, const std::shared_ptr<void>& keeper) {
+                            const StartOptions& options, const std::shared_ptr<void>& owner) {
   const auto entered = lifetime_.enter();
   if (!entered) return entered.error();
-  return carriers_->start_step(known.recipe.steps[0], {ends, {&ends, 1}, keeper}, options);
+  return carriers_->start_step(known.recipe.steps[0], {ends, {&ends, 1}, owner}, options);
 }
 
 Result<PreparedCopy> Engine::prepare(const CopyRequest& request) {

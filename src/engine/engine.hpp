@@ -25,10 +25,10 @@
 #include "engine/recipe/copy_planner.hpp"
 #include "engine/recipe/recipe_cache.hpp"
 #include "engine/stream_order.hpp"
-#include "os/trace_file.hpp"
 #include "fabric/links/slot_server.hpp"
 #include "machine/profile.hpp"
 #include "os/mapped_files.hpp"
+#include "os/trace_file.hpp"
 #include "plan/cache.hpp"
 #include "plan/plan.hpp"
 #include "runtime/thread_driver.hpp"
@@ -107,10 +107,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
     return recipes_->find(key.numbers());
   }
   /// Starts a recipe of one step that find() has returned for these arrays, of which a plain array
-  /// needs no more than its place. keeper: Keeps all arrays until the copy has ended.
+  /// needs no more than its place. owner: Keeps all arrays until the copy has ended.
   /// @error closed; what the driver refused
   Result<Event> start(const KnownRecipe& known, const CopyPair& ends, const StartOptions& options,
-                      const std::shared_ptr<void>& keeper);
+                      const std::shared_ptr<void>& owner);
   /// Returns whether known copies within memory may be carried by Carriers::move() alone: the
   /// engine is open, and traces nothing.
   bool moves_known() const { return lifetime_.usable() && !carriers_->traces(); }

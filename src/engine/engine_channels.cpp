@@ -32,7 +32,8 @@ const ChannelSpec* EngineChannels::any_gpu_channel() const {
   return found;
 }
 
-Request EngineChannels::request_of(const RecipeStep& step, const Array& source, const Array& target) {
+Request EngineChannels::request_of(const RecipeStep& step, const Array& source,
+                                   const Array& target) {
   Request request;
   request.payload = step.payload();
   request.source = source.place;

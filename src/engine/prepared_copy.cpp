@@ -137,7 +137,7 @@ CheckEnds check_of(const CopyRequest& request) {
 struct PreparedCopy::State {
   Recipe recipe;
   std::vector<CopyPair> pairs;
-  CheckEnds check_ends;    ///< null: there are several pairs
+  CheckEnds check_ends;     ///< null: there are several pairs
   bool has_pinned = false;  ///< One of the arrays is pinned, and may be unpinned later.
 
   /// @error as Engine::start()

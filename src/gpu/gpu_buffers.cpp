@@ -60,7 +60,7 @@ class PlainBuffers {
 }  // namespace
 
 Result<std::shared_ptr<void>> GpuBuffers::allocate(MemoryKind kind, int device,
-                                                std::int64_t bytes) const {
+                                                   std::int64_t bytes) const {
   const auto gpus = gpus_;
   if (kind == MemoryKind::pinned) {
     auto made = gpus->allocate_pinned(bytes);

@@ -76,7 +76,7 @@ struct Capabilities {
   std::int64_t bytes_in_flight_max = 0;  ///< bytes that may be submitted and not finished
   Lists lists = Lists::none;
   bool run_lists = false;  ///< It carries lists of runs as they are.
-  bool casts = false;  ///< it carries nests that convert numbers
+  bool casts = false;      ///< it carries nests that convert numbers
 };
 
 /// Returns whether a channel carries a payload in its form.

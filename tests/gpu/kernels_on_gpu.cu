@@ -1,12 +1,13 @@
 // Runs the conversion kernels inside one GPU, without the engine, and compares every element with a
-// plain walk of the nest; tools/gpu-check runs it under compute-sanitizer as well. Prints a table of
-// times beside cudaMemcpy, and writes it as JSON lines to the file named by the first argument
+// plain walk of the nest; tools/gpu-check runs it under compute-sanitizer as well. Prints a table
+// of times beside cudaMemcpy, and writes it as JSON lines to the file named by the first argument
 // (/dev/null: none); a second one runs only cases whose names contain it.
 // Further ones are settings: bytes=N to move, and of KernelTuning box_bytes=N, direct_box_bytes=N,
 // group_boxes=N, shifted_run_bytes=N, shifted_rows=N, band_nests=N.
 // Build:
 //   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Isrc tests/gpu/kernels_on_gpu.cu
-//     src/gpu/kernels/*.cu src/gpu/kernels/*.cpp src/base/error.cpp src/data/indexed_nest.cpp -o kernels
+//     src/gpu/kernels/*.cu src/gpu/kernels/*.cpp src/base/error.cpp src/data/indexed_nest.cpp -o
+//     kernels
 #include <cuda_runtime.h>
 
 #include <algorithm>

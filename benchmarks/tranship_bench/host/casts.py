@@ -9,10 +9,9 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from .harness import Bench, Bytes, Variant, blank, random_bytes, same, spoil
-from .host import engine_run, numpy_variant, timed
-
-__all__ = ["casts"]
+from ..harness import Bench, Bytes, Variant, blank, random_bytes, same, spoil
+from ..registry import measures
+from .copies import engine_run, numpy_variant, timed
 
 PAIRS = (
     *(("f8", "f4"), ("f4", "f8"), ("f4", "f2"), ("f2", "f4"), ("f8", "f2"), ("i8", "f8")),

@@ -18,7 +18,8 @@ Status HostChannel::submit(const Request& request) {
         "the host channel carries plain memory only");
   copy_nests(request.payload.nests(), request.source.address, request.target.address, request.cold);
   if (request.payload.indexed().empty()) return {};
-  copy_indexed(request.payload.indexed(), request.source.address, request.target.address, request.cold);
+  copy_indexed(request.payload.indexed(), request.source.address, request.target.address,
+               request.cold);
   return {};
 }
 

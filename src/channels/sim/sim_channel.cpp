@@ -10,7 +10,8 @@ namespace {
 /// Returns the longest contiguous run that all nests of the request have.
 std::int64_t run_of(const Request& request) {
   std::int64_t elements = 0;
-  for (const LoopNest& nest : request.payload.nests()) elements += nest.bytes() / nest.element_bytes;
+  for (const LoopNest& nest : request.payload.nests())
+    elements += nest.bytes() / nest.element_bytes;
   return elements > 0 ? request.bytes / elements : 1;
 }
 
@@ -91,7 +92,8 @@ Status SimChannel::submit(const Request& request) {
   const std::int64_t end_ns = std::max(busy_until_ns_, now_ns + 1) + nanoseconds(spec_->latency_s);
   const bool fails = failure_probability_ > 0 && random_.chance(failure_probability_);
   const bool loaded = fails || !request.payload.nests().empty();
-  if (loaded) cargo_.push({request.payload.nests(), request.source.address, request.target.address, fails});
+  if (loaded)
+    cargo_.push({request.payload.nests(), request.source.address, request.target.address, fails});
   line_up({end_ns, request.tag, loaded});
   return {};
 }

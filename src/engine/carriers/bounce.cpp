@@ -23,8 +23,9 @@ bool Carriers::bounces(const Plan& plan, const Waits& waits, const StartOptions&
   return options.in_order && stream.device == channel.device() && !gpus.gpus()->capturing(stream);
 }
 
-Result<Event> Carriers::start_bounced(const RecipeStep& step, const StepEnds& ends, const Waits& waits,
-                                      const StartOptions& options, Guards guards) const {
+Result<Event> Carriers::start_bounced(const RecipeStep& step, const StepEnds& ends,
+                                      const Waits& waits, const StartOptions& options,
+                                      Guards guards) const {
   const Plan& plan = *step.plan;
   const GpuSide& gpus = *channels_.gpus();
   const BounceNests& nests = *step.bounce;
@@ -45,7 +46,7 @@ Result<Event> Carriers::start_bounced(const RecipeStep& step, const StepEnds& en
   guards.give_to(**flight);
   // The GPU reads what lies in the buffer by now, and writes nothing but the buffer.
   const Array& on_gpu = up ? ends.target() : ends.source();
-  (*flight)->keep_alive({ends.keeper, on_gpu.owner, *buffer});
+  (*flight)->keep_alive({ends.owner, on_gpu.owner, *buffer});
   if (up) return Event(step.plan, std::move(*flight));
   using Clock = std::chrono::steady_clock;
   // How long the work in a caller's stream takes is the caller's affair.

@@ -14,10 +14,10 @@ int own_gpu(const StepEnds& ends, int otherwise) {
 
 Result<Event> Carriers::start(const Recipe& recipe, std::span<const CopyPair> pairs,
                               const StartOptions& options,
-                              const std::shared_ptr<void>& keeper) const {
+                              const std::shared_ptr<void>& owner) const {
   const auto start = [&](const RecipeStep& step, const StartOptions& given) {
-    return start_step(step, {pairs[step.base], pairs.subspan(step.first_pair, step.pair_count), keeper},
-                 given);
+    return start_step(
+        step, {pairs[step.base], pairs.subspan(step.first_pair, step.pair_count), owner}, given);
   };
   if (recipe.steps.size() == 1) return start(recipe.steps[0], options);
   if (recipe.steps.empty()) {
@@ -67,7 +67,8 @@ Result<Event> Carriers::start_step(const RecipeStep& step, const StepEnds& ends,
   if (step.carrier == Carrier::gpu_stream && !waits.need_transfer()) {
     return start_on_gpu(step, ends, waits, options, std::move(*guards));
   }
-  const bool bounced = step.carrier == Carrier::bounce && over && bounces(*step.plan, waits, options);
+  const bool bounced =
+      step.carrier == Carrier::bounce && over && bounces(*step.plan, waits, options);
   if (bounced || (step.carrier == Carrier::peer && ready)) {
     if (Status status = waits.status(); !status) return status.error();
     if (bounced) return start_bounced(step, ends, waits, options, std::move(*guards));
@@ -78,8 +79,8 @@ Result<Event> Carriers::start_step(const RecipeStep& step, const StepEnds& ends,
   return start_transfer(step, ends, waits, std::move(*guards));
 }
 
-Result<Event> Carriers::start_nothing(const RecipeStep& step, const StepEnds& ends, const Waits& waits,
-                                      const StartOptions& options) const {
+Result<Event> Carriers::start_nothing(const RecipeStep& step, const StepEnds& ends,
+                                      const Waits& waits, const StartOptions& options) const {
   if (Status s = check_liveness(ends.source().liveness, ends.target().liveness); !s) {
     return s.error();
   }
@@ -89,8 +90,7 @@ Result<Event> Carriers::start_nothing(const RecipeStep& step, const StepEnds& en
     const GpuStream stream = waits.stream(own_gpu(ends, usual.device()));
     const auto after = waits.gpu_events();
     if (!after) return after.error();
-    auto flight =
-        channels_.gpus()->channel_on(stream.device, usual).start({}, &stream, *after);
+    auto flight = channels_.gpus()->channel_on(stream.device, usual).start({}, &stream, *after);
     if (!flight) return flight.error();
     return *flight ? Event(step.plan, std::move(*flight)) : Event(step.plan);
   }

@@ -37,18 +37,19 @@ class Carriers {
         clock_(parts.clock) {}
 
   /// Starts all steps of a recipe between the arrays of `pairs`. The event is that of all, with
-  /// the plan of the first. keeper: Keeps the memory of all arrays; null: their owners do.
+  /// the plan of the first. owner: Keeps the memory of all arrays; null: their own owners do.
   /// @error as Engine::start(): then none of the steps goes on
   Result<Event> start(const Recipe& recipe, std::span<const CopyPair> pairs,
-                      const StartOptions& options, const std::shared_ptr<void>& keeper = {}) const;
+                      const StartOptions& options, const std::shared_ptr<void>& owner = {}) const;
 
   /// Starts one step. @error as start()
   Result<Event> start_step(const RecipeStep& step, const StepEnds& ends,
                            const StartOptions& options) const;
 
-  /// Carries a recipe of one step, between the arrays of its base, on the caller's thread, if that needs no lock that another thread
-  /// holds, no other thread, and if all of `options.after` have ended. Returns nothing otherwise,
-  /// or if the process that owns the memory was lost meanwhile: call start() then.
+  /// Carries a recipe of one step, between the arrays of its base, on the caller's thread, if that
+  /// needs no lock that another thread holds, no other thread, and if all of `options.after` have
+  /// ended. Returns nothing otherwise, or if the process that owns the memory was lost meanwhile:
+  /// call start() then.
   std::optional<Event> start_now(const Recipe& recipe, const Array& source, const Array& target,
                                  const StartOptions& options) const;
 

@@ -16,13 +16,13 @@ bool ends_with(const Leases& held, const std::shared_ptr<void>& owner) {
 Result<Guards> Guards::of(const StepEnds& ends) {
   Guards guards;
   const bool one = ends.all.size() == 1;
-  if (ends.keeper) {
-    guards.owners_[0] = ends.keeper;
+  if (ends.owner) {
+    guards.owners_[0] = ends.owner;
   } else if (one) {
     guards.owners_ = {ends.source().owner, ends.target().owner, nullptr};
   }
   for (const CopyPair& pair : ends.all) {
-    if (Status s = guards.add(pair, !ends.keeper && !one); !s) return s.error();
+    if (Status s = guards.add(pair, !ends.owner && !one); !s) return s.error();
   }
   return guards;
 }

@@ -13,9 +13,9 @@
 namespace tranship {
 
 struct StepEnds {
-  const CopyPair& base;            ///< what the step's offsets count from
-  std::span<const CopyPair> all;   ///< all arrays that it moves
-  std::shared_ptr<void> keeper{};  ///< keeps the memory of all; null: the arrays' owners do
+  const CopyPair& base;           ///< what the step's offsets count from
+  std::span<const CopyPair> all;  ///< all arrays that it moves
+  std::shared_ptr<void> owner{};  ///< keeps the memory of all; null: the arrays' owners do
 
   const Array& source() const { return base.source; }
   const Array& target() const { return base.target; }
@@ -40,7 +40,7 @@ class Guards {
   Status add(const CopyPair& pair, bool with_owners);
   std::function<Status()> final_check();
 
-  std::array<std::shared_ptr<void>, 3> owners_;  ///< of one pair, or the keeper
+  std::array<std::shared_ptr<void>, 3> owners_;  ///< of one pair, or the owner
   Leases held_;
   std::vector<std::shared_ptr<const Liveness>> lives_;
 };

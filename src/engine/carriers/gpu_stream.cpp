@@ -15,8 +15,7 @@ constexpr std::int64_t short_bytes = std::int64_t{1} << 20;
 std::shared_ptr<const GpuWork> usable_work(const RecipeStep& step, const StepEnds& ends) {
   if (!step.work) return nullptr;
   if (step.ready && !(step.ready->done() && step.ready->status())) return nullptr;
-  const bool fits =
-      step.work->fits(ends.source().place.address, ends.target().place.address);
+  const bool fits = step.work->fits(ends.source().place.address, ends.target().place.address);
   return fits ? step.work : nullptr;
 }
 
@@ -42,8 +41,9 @@ bool Carriers::is_captured(const StartOptions& options, const CopyPair& ends) co
   return channels_.gpus()->gpus()->capturing(Waits(channels_, lifetime_, options).stream(device));
 }
 
-Result<Event> Carriers::start_on_gpu(const RecipeStep& step, const StepEnds& ends, const Waits& waits,
-                                     const StartOptions& options, Guards guards) const {
+Result<Event> Carriers::start_on_gpu(const RecipeStep& step, const StepEnds& ends,
+                                     const Waits& waits, const StartOptions& options,
+                                     Guards guards) const {
   mark_link(step, ends);
   const GpuSide& gpus = *channels_.gpus();
   const Array& source = ends.source();

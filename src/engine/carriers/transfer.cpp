@@ -66,8 +66,8 @@ std::vector<Descriptor> descriptors_of(const EngineChannels& channels, const Pla
 
 }  // namespace
 
-Result<Event> Carriers::start_transfer(const RecipeStep& step, const StepEnds& ends, const Waits& waits,
-                                       Guards guards) const {
+Result<Event> Carriers::start_transfer(const RecipeStep& step, const StepEnds& ends,
+                                       const Waits& waits, Guards guards) const {
   auto after = waits.completions(*step.plan, own_gpu(ends, -1));
   if (!after) return after.error();
   std::shared_ptr<Transfer> transfer;

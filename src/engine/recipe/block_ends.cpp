@@ -46,7 +46,7 @@ Result<std::optional<Array>> array_of(std::span<std::int64_t> addresses,
 }  // namespace
 
 Result<std::optional<CopyPair>> block_ends(int device, const BlockAddresses& blocks,
-                                           const std::shared_ptr<void>& keeper) {
+                                           const std::shared_ptr<void>& owner) {
   if (Status status = check_overlaps(blocks); !status) return status.error();
   auto source = array_of(blocks.sources, blocks.lengths);
   if (!source) return source.error();
@@ -56,7 +56,7 @@ Result<std::optional<CopyPair>> block_ends(int device, const BlockAddresses& blo
   CopyPair ends{std::move(**source), std::move(**target)};
   for (Array* array : {&ends.source, &ends.target}) {
     array->device = device;
-    array->owner = keeper;
+    array->owner = owner;
   }
   return std::optional(std::move(ends));
 }

@@ -17,9 +17,9 @@ struct BlockAddresses {
 };
 
 /// Returns arrays that reach from the lowest to the highest address of each side, and makes the
-/// addresses offsets from those. Nothing if they lie too far apart. keeper: Keeps the memory.
+/// addresses offsets from those. Nothing if they lie too far apart. owner: Keeps the memory.
 /// @error invalid_argument for two blocks of a pair that overlap
 Result<std::optional<CopyPair>> block_ends(int device, const BlockAddresses& blocks,
-                                           const std::shared_ptr<void>& keeper);
+                                           const std::shared_ptr<void>& owner);
 
 }  // namespace tranship

@@ -99,9 +99,8 @@ Result<Recipe> pages_recipe(RecipeMaker& maker, const CopyPair& ends, const Page
   auto path = path_of_list(maker, all);
   if (!path) return path.error();
   // A page that is longer than a tile is a copy of its own, which goes in tiles.
-  const bool as_list =
-      page_bytes > 0 && path->plan->lanes.size() == 1 &&
-      (path->plan->direct || page_bytes <= path->tile_bytes) && planned->in_order;
+  const bool as_list = page_bytes > 0 && path->plan->lanes.size() == 1 &&
+                       (path->plan->direct || page_bytes <= path->tile_bytes) && planned->in_order;
   if (!as_list) return run_by_run(maker, ends, pages, options, use);
   path->tile_bytes = std::max(path->tile_bytes, page_bytes);
   auto fields = match_fields(*all.source.mapping, *all.target.mapping);

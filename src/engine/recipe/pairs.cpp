@@ -99,7 +99,7 @@ void append(const CopyPair& pair, std::span<const LoopNest> lowered, const CopyP
 /// Returns the step of all pairs, whose offsets count from the ends of the first; nothing if no
 /// single launch carries them.
 Result<std::optional<RecipeStep>> joined_step(RecipeMaker& maker, std::span<const CopyPair> pairs,
-                                        const CopyOptions& options, RecipeUse use) {
+                                              const CopyOptions& options, RecipeUse use) {
   const std::optional<RecipeStep> none;
   const auto& largest =
       *std::max_element(pairs.begin(), pairs.end(), [](const CopyPair& a, const CopyPair& b) {

@@ -27,16 +27,16 @@ class Taken {
 };
 
 bool is_key(std::span<const std::int64_t> known, std::span<const std::int64_t> key) {
-  return known.size() == key.size() &&
-         std::memcmp(known.data(), key.data(), key.size_bytes()) == 0;
+  return known.size() == key.size() && std::memcmp(known.data(), key.data(), key.size_bytes()) == 0;
 }
 
 }  // namespace
 
-RecipeCache::RecipeCache() : number_([] {
-  static std::atomic<std::uint64_t> made{0};
-  return ++made;
-}()) {}
+RecipeCache::RecipeCache()
+    : number_([] {
+        static std::atomic<std::uint64_t> made{0};
+        return ++made;
+      }()) {}
 
 std::shared_ptr<const KnownRecipe> RecipeCache::find(std::span<const std::int64_t> key) {
   struct LastHit {

@@ -106,8 +106,8 @@ bool RecipeKey::add_end(const Array& array) {
   if (array.memory_kind == MemoryKind::file || !is_inside(array.view)) return false;
   std::vector<std::int64_t>& numbers = *numbers_;
   const bool plain = mapping.type_number() != 0 && !array.named && array.liveness == nullptr;
-  numbers.push_back(end_number(plain ? plain_end : described_end, mapping.rank(),
-                               array.memory_kind, array.device, array.opened_for));
+  numbers.push_back(end_number(plain ? plain_end : described_end, mapping.rank(), array.memory_kind,
+                               array.device, array.opened_for));
   if (plain) {
     const Placement& field = mapping.fields()[0];
     std::int64_t first = field.offset;
@@ -117,8 +117,7 @@ bool RecipeKey::add_end(const Array& array) {
     numbers.insert(numbers.end(), {mapping.type_number(), first});
     for (std::size_t k = 0; k < at(mapping.rank()); ++k) {
       const std::int64_t extent = array.view.extents[k];
-      numbers.insert(numbers.end(),
-                     {extent, extent > 1 ? field.dimension[k].level[0].stride : 0});
+      numbers.insert(numbers.end(), {extent, extent > 1 ? field.dimension[k].level[0].stride : 0});
     }
     return true;
   }

@@ -19,10 +19,10 @@ namespace tranship {
 struct PlainArray {
   std::byte* address = nullptr;  ///< of the element at index 0
   MemoryKind memory_kind = MemoryKind::host;
-  int device = -1;                       ///< of device memory: the GPU's number
-  std::int64_t type = 0;                 ///< type_number_of() its elements
-  int rank = 0;                          ///< at most dimensions_max
-  const std::int64_t* shape = nullptr;   ///< no extent is 0
+  int device = -1;                        ///< of device memory: the GPU's number
+  std::int64_t type = 0;                  ///< type_number_of() its elements
+  int rank = 0;                           ///< at most dimensions_max
+  const std::int64_t* shape = nullptr;    ///< no extent is 0
   const std::int64_t* strides = nullptr;  ///< in units of `stride_unit` bytes; null: dense
   std::int64_t stride_unit = 1;
   std::int64_t item_bytes = 1;

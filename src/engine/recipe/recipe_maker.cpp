@@ -51,8 +51,8 @@ std::shared_ptr<const BounceNests> bounce_nests_of(const Plan& plan) {
   auto nests = std::make_shared<BounceNests>();
   lower({first.source.get(), plan.corner_source}, {first.target.get(), {}}, plan.extents,
         first.fields, nests->to_buffer, first.numbers());
-  lower({last.source.get(), {}}, {last.target.get(), plan.corner_target}, plan.extents,
-        last.fields, nests->from_buffer, last.numbers());
+  lower({last.source.get(), {}}, {last.target.get(), plan.corner_target}, plan.extents, last.fields,
+        nests->from_buffer, last.numbers());
   return nests;
 }
 
@@ -111,22 +111,21 @@ Carrier RecipeMaker::carrier_for(const Plan& plan, const CopyPair& ends, bool li
 }
 
 RecipeStep RecipeMaker::step_of(std::shared_ptr<const Plan> plan, const CopyPair& ends,
-                          const CopyOptions& options, bool lists) const {
+                                const CopyOptions& options, bool lists) const {
   RecipeStep step;
   step.carrier = carrier_for(*plan, ends, lists);
   step.priority = options.priority;
   // A broadcast array is quicker through the caches, although as many bytes that are all read
   // would not be.
   const bool fills_caches = !lists && plan->bytes <= repeated_caches * profile().cache_bytes;
-  step.past_caches =
-      is_cold(*plan, options) && !(fills_caches && is_repeated(ends.source.view));
+  step.past_caches = is_cold(*plan, options) && !(fills_caches && is_repeated(ends.source.view));
   if (step.carrier == Carrier::bounce) step.bounce = bounce_nests_of(*plan);
   step.plan = std::move(plan);
   return step;
 }
 
 Result<RecipeStep> RecipeMaker::box_step(const CopyPair& pair, const CopyOptions& options,
-                                   RecipeUse use) {
+                                         RecipeUse use) {
   const auto& [source, target] = pair;
   if (links_ != nullptr && !use.kept) {  // of two copies that begin at once, one sees the other
     if (const auto link = link_of(source, target, source.view.bytes())) links_->mark(*link, 0);
@@ -145,16 +144,18 @@ Result<RecipeStep> RecipeMaker::box_step(const CopyPair& pair, const CopyOptions
   return step_of(std::move(*plan), pair, options, false);
 }
 
-RecipeStep RecipeMaker::list_step(const ListPath& path, const CopyPair& ends, const CopyOptions& options,
-                            std::shared_ptr<IndexedCopy> lists) const {
+RecipeStep RecipeMaker::list_step(const ListPath& path, const CopyPair& ends,
+                                  const CopyOptions& options,
+                                  std::shared_ptr<IndexedCopy> lists) const {
   finish(path, *lists);
-  RecipeStep step = step_of(plan_of_list(path, lists->bytes(), lists->tiles()), ends, options, true);
+  RecipeStep step =
+      step_of(plan_of_list(path, lists->bytes(), lists->tiles()), ends, options, true);
   step.lists = std::move(lists);
   return step;
 }
 
-RecipeStep RecipeMaker::runs_step(const ListPath& path, const CopyPair& ends, const CopyOptions& options,
-                            const RunList& runs) const {
+RecipeStep RecipeMaker::runs_step(const ListPath& path, const CopyPair& ends,
+                                  const CopyOptions& options, const RunList& runs) const {
   RecipeStep step = step_of(plan_of_list(path, runs.bytes, 1), ends, options, true);
   step.runs = runs;
   return step;
@@ -162,7 +163,8 @@ RecipeStep RecipeMaker::runs_step(const ListPath& path, const CopyPair& ends, co
 
 Result<std::shared_ptr<const Plan>> RecipeMaker::plan(const CopyPair& pair,
                                                       const CopyOptions& options) {
-  auto query = planner_.query_of(pair.source, pair.target, options, options.start.stream.has_value());
+  auto query =
+      planner_.query_of(pair.source, pair.target, options, options.start.stream.has_value());
   if (!query) return query.error();
   if (Status s = check_overlap(pair.source, pair.target, query->target); !s) return s.error();
   query->waiting_s = channels_.waiting_s(options.priority);

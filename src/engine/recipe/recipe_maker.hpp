@@ -52,14 +52,14 @@ class RecipeMaker {
   Result<RecipeStep> box_step(const CopyPair& pair, const CopyOptions& options, RecipeUse use);
   /// Returns the step of lists along their path, into whose tiles it cuts them.
   RecipeStep list_step(const ListPath& path, const CopyPair& ends, const CopyOptions& options,
-                 std::shared_ptr<IndexedCopy> lists) const;
+                       std::shared_ptr<IndexedCopy> lists) const;
   /// Returns the step of runs, which refer to lists that outlive its one start.
   RecipeStep runs_step(const ListPath& path, const CopyPair& ends, const CopyOptions& options,
-                 const RunList& runs) const;
+                       const RunList& runs) const;
 
  private:
-  RecipeStep step_of(std::shared_ptr<const Plan> plan, const CopyPair& ends, const CopyOptions& options,
-               bool lists) const;
+  RecipeStep step_of(std::shared_ptr<const Plan> plan, const CopyPair& ends,
+                     const CopyOptions& options, bool lists) const;
   Carrier carrier_for(const Plan& plan, const CopyPair& ends, bool lists) const;
   bool is_cold(const Plan& plan, const CopyOptions& options) const;
   Status make_ready(RecipeStep& step, const CopyPair& ends, bool waits) const;

@@ -65,7 +65,8 @@ std::size_t group_at(std::span<const CopyPair> pairs, std::size_t first) {
 
 /// Copies the pairs of one group; `RecipeStep::base` counts within it.
 Result<RecipeStep> step_of(RecipeMaker& maker, std::span<const CopyPair> pairs,
-                     std::span<const TypePair> types, const CopyOptions& options, RecipeUse use) {
+                           std::span<const TypePair> types, const CopyOptions& options,
+                           RecipeUse use) {
   std::vector<CopyPair> blocks;
   blocks.reserve(pairs.size());
   std::int64_t bytes = 0;
@@ -117,8 +118,8 @@ Result<Recipe> types_recipe(RecipeMaker& maker, std::span<const CopyPair> pairs,
   Recipe recipe;
   for (std::size_t first = 0; first < pairs.size();) {
     const std::size_t count = group_at(pairs, first);
-    auto step = step_of(maker, pairs.subspan(first, count), types.subspan(first, count), options,
-                        use);
+    auto step =
+        step_of(maker, pairs.subspan(first, count), types.subspan(first, count), options, use);
     if (!step) return step.error();
     step->first_pair = first;
     step->base += first;
