@@ -60,27 +60,37 @@ class GpuPairs {
     for (LentVector<std::int64_t>* list : {&sources_, &targets_, &lengths_}) (*list)->clear();
   }
 
+  /// Reads a pair of a list whose pairs so far are blocks, of which each goes to another. Returns
+  /// false if this one does not.
+  bool add_block(nb::handle source, nb::handle target) {
+    ReadArray from;
+    ReadArray to;
+    blocks_ = blocks_ && read(source, false, from);
+    if (!blocks_) return false;
+    const Shape shape = shape_of(from);
+    const std::byte* const address = from.address;
+    const std::int64_t type = from.type;
+    const std::int64_t bytes = block_bytes(from);
+    blocks_ = bytes > 0 && read(target, true, to) && block_bytes(to) > 0 && type == to.type &&
+              shape == shape_of(to);
+    sources_->push_back(number_of(address));
+    targets_->push_back(number_of(to.address));
+    lengths_->push_back(bytes);
+    return blocks_;
+  }
+
   /// Reads a pair, and adds it to the key. Returns false if it is not one of arrays of one GPU,
-  /// the same for all pairs.
+  /// the same for all pairs, or the key gets too long.
   bool add(nb::handle source, nb::handle target, RecipeKey& key) {
     ReadArray from;
     ReadArray to;
     if (!read(source, false, from)) return false;
-    const Shape shape = shape_of(from);
     const std::byte* const address = from.address;
-    const std::int64_t type = from.type;
-    const std::int64_t source_bytes = blocks_ ? block_bytes(from) : 0;
     key.add_end(from);
     if (!read(target, true, to)) return false;
     key.add_end(to);
-    if (blocks_) {
-      blocks_ = source_bytes > 0 && block_bytes(to) > 0 && type == to.type && shape == shape_of(to);
-      sources_->push_back(number_of(address));
-      targets_->push_back(number_of(to.address));
-      lengths_->push_back(source_bytes);
-    }
-    if (sources_first_ == nullptr) {
-      sources_first_ = address;
+    if (source_first_ == nullptr) {
+      source_first_ = address;
       target_first_ = to.address;
     }
     return several_ ? key.end_placed_pair(address, to.address)
@@ -90,7 +100,7 @@ class GpuPairs {
   /// Returns the arrays of the first pair, without owners.
   CopyPair first_ends() const {
     CopyPair ends;
-    ends.source.place.address = const_cast<std::byte*>(sources_first_);
+    ends.source.place.address = const_cast<std::byte*>(source_first_);
     ends.target.place.address = target_first_;
     for (Array* array : {&ends.source, &ends.target}) {
       array->memory_kind = MemoryKind::device;
@@ -99,10 +109,8 @@ class GpuPairs {
     return ends;
   }
 
-  /// Starts pairs of which each copies one block to another; nothing if they are no such list, or
-  /// no single launch carries them.
+  /// Starts the blocks; nothing if no single launch carries them.
   std::optional<BoundEvent> start_blocks(CopyOptions options, std::shared_ptr<void> owner) {
-    if (!blocks_) return {};
     const BlockAddresses blocks{*sources_, *targets_, *lengths_};
     const auto ends = unwrap(block_ends(device_, blocks, owner));
     if (!ends) return {};
@@ -145,11 +153,11 @@ class GpuPairs {
 
   const std::shared_ptr<Engine>& engine_;
   Before& before_;
-  bool blocks_;  ///< There are many pairs, and all copy blocks, which the lists have.
+  bool blocks_;  ///< There are many pairs, and those so far are blocks, which the lists have.
   bool several_;
   int device_ = -1;
   StreamAsked asked_;  ///< of the library that was asked last; arrays of this package have none
-  const std::byte* sources_first_ = nullptr;
+  const std::byte* source_first_ = nullptr;
   std::byte* target_first_ = nullptr;
   LentVector<std::int64_t> sources_;
   LentVector<std::int64_t> targets_;
@@ -305,12 +313,16 @@ std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine
   if (engine->gpu_side() == nullptr) return {};
   CopyOptions options = given;
   GpuPairs read(engine, before, count);
+  const auto owner = keep(list);
+  const bool blocks = add_each(
+      list, [&](nb::handle source, nb::handle target) { return read.add_block(source, target); });
+  if (blocks) {
+    if (auto event = read.start_blocks(options, owner)) return event;
+  }
   RecipeKey key(options, static_cast<std::size_t>(count));
   const bool all = add_each(
       list, [&](nb::handle source, nb::handle target) { return read.add(source, target, key); });
   if (!all) return {};
-  const auto owner = keep(list);
-  if (auto event = read.start_blocks(options, owner)) return event;
   key.set_in_streams(!before.no_streams());
   return start_on_gpu(engine, engine->find(key), read.first_ends(), options.start, before, owner);
 }

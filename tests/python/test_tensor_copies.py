@@ -87,7 +87,7 @@ def test_a_list_that_comes_again_is_not_described_again(engine, count):
         engine.copy_all(pairs, stream=1).wait()
         copy_expected(rows)
         assert memory.same()
-    assert {end.reads for pair in pairs for end in pair} == {2 * 2 + (TIMES - 2)}
+    assert {end.reads for pair in pairs[1:] for end in pair} == {2 * 2 + (TIMES - 2)}
     pairs[7] = pairs[7][0], memory.tensor(memory.view(65536 - 256, (64,)))
     rows[7] = rows[7][0], memory.view(65536 - 256, (64,))
     memory.fill()
