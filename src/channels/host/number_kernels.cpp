@@ -9,7 +9,6 @@
 namespace tranship::host {
 namespace {
 
-using numbers::CarrierOf;
 using numbers::Origin;
 using numbers::Stored;
 
