@@ -60,42 +60,40 @@ class GpuPairs {
     for (LentVector<std::int64_t>* list : {&sources_, &targets_, &lengths_}) (*list)->clear();
   }
 
-  /// Reads a pair of a list whose pairs so far are blocks, of which each goes to another. Returns
-  /// false if this one does not.
-  bool add_block(nb::handle source, nb::handle target) {
-    ReadArray from;
-    ReadArray to;
-    blocks_ = blocks_ && read(source, false, from);
-    if (!blocks_) return false;
-    const Shape shape = shape_of(from);
-    const std::byte* const address = from.address;
-    const std::int64_t type = from.type;
-    const std::int64_t bytes = block_bytes(from);
-    blocks_ = bytes > 0 && read(target, true, to) && block_bytes(to) > 0 && type == to.type &&
-              shape == shape_of(to);
-    sources_->push_back(number_of(address));
-    targets_->push_back(number_of(to.address));
-    lengths_->push_back(bytes);
-    return blocks_;
-  }
-
-  /// Reads a pair, and adds it to the key. Returns false if it is not one of arrays of one GPU,
-  /// the same for all pairs, or the key gets too long.
+  /// Reads a pair, and adds it to the key, unless that is too long by now. Returns false if it is
+  /// not one of arrays of one GPU, the same for all pairs, or nothing is known of the list but its
+  /// key, which is too long.
   bool add(nb::handle source, nb::handle target, RecipeKey& key) {
     ReadArray from;
     ReadArray to;
     if (!read(source, false, from)) return false;
+    const Shape shape = blocks_ ? shape_of(from) : Shape{};
     const std::byte* const address = from.address;
-    key.add_end(from);
+    const std::int64_t type = from.type;
+    const std::int64_t bytes = blocks_ ? block_bytes(from) : 0;
+    if (key_fits_) key.add_end(from);
     if (!read(target, true, to)) return false;
-    key.add_end(to);
+    if (key_fits_) key.add_end(to);
+    if (blocks_) {
+      blocks_ = bytes > 0 && block_bytes(to) > 0 && type == to.type && shape == shape_of(to);
+      sources_->push_back(number_of(address));
+      targets_->push_back(number_of(to.address));
+      lengths_->push_back(bytes);
+    }
     if (source_first_ == nullptr) {
       source_first_ = address;
       target_first_ = to.address;
     }
-    return several_ ? key.end_placed_pair(address, to.address)
-                    : key.end_pair(address, to.address, true);
+    if (key_fits_) {
+      key_fits_ = several_ ? key.end_placed_pair(address, to.address)
+                           : key.end_pair(address, to.address, true);
+    }
+    return key_fits_ || blocks_;
   }
+
+  /// Whether each pair copies one block to another, and there are many.
+  bool blocks() const { return blocks_; }
+  bool key_fits() const { return key_fits_; }
 
   /// Returns the arrays of the first pair, without owners.
   CopyPair first_ends() const {
@@ -155,6 +153,7 @@ class GpuPairs {
   Before& before_;
   bool blocks_;  ///< There are many pairs, and those so far are blocks, which the lists have.
   bool several_;
+  bool key_fits_ = true;
   int device_ = -1;
   StreamAsked asked_;  ///< of the library that was asked last; arrays of this package have none
   const std::byte* source_first_ = nullptr;
@@ -313,18 +312,21 @@ std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine
   if (engine->gpu_side() == nullptr) return {};
   CopyOptions options = given;
   GpuPairs read(engine, before, count);
-  const auto owner = keep(list);
-  const bool blocks = add_each(
-      list, [&](nb::handle source, nb::handle target) { return read.add_block(source, target); });
-  if (blocks) {
-    if (auto event = read.start_blocks(options, owner)) return event;
-  }
   RecipeKey key(options, static_cast<std::size_t>(count));
   const bool all = add_each(
       list, [&](nb::handle source, nb::handle target) { return read.add(source, target, key); });
   if (!all) return {};
+  const auto owner = keep(list);
   key.set_in_streams(!before.no_streams());
-  return start_on_gpu(engine, engine->find(key), read.first_ends(), options.start, before, owner);
+  if (read.key_fits()) {
+    const Known known = engine->find(key);
+    if (auto event = start_on_gpu(engine, known, read.first_ends(), options.start, before, owner)) {
+      return event;
+    }
+  }
+  // A list that comes again is remembered as a list of pairs, whose table stays on the GPU.
+  const bool again = read.key_fits() && read.blocks() && engine->comes_again(key);
+  return read.blocks() && !again ? read.start_blocks(options, owner) : std::nullopt;
 }
 
 }  // namespace tranship::python

@@ -106,6 +106,9 @@ class Engine : public std::enable_shared_from_this<Engine> {
   std::shared_ptr<const KnownRecipe> find(const RecipeKey& key) {
     return recipes_->find(key.numbers());
   }
+  /// Notes a key whose recipe find() did not return. Returns whether it has come before: then the
+  /// next copy of such arrays is remembered.
+  bool comes_again(const RecipeKey& key) { return recipes_->seen_before(key.numbers()); }
   /// Starts a recipe of one step that find() has returned for these arrays, of which a plain array
   /// needs no more than its place. owner: Keeps all arrays until the copy has ended.
   /// @error closed; what the driver refused

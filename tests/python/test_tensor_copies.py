@@ -87,7 +87,7 @@ def test_a_list_that_comes_again_is_not_described_again(engine, count):
         engine.copy_all(pairs, stream=1).wait()
         copy_expected(rows)
         assert memory.same()
-    assert {end.reads for pair in pairs[1:] for end in pair} == {2 * 2 + (TIMES - 2)}
+    assert {end.reads for pair in pairs for end in pair} == {2 * 2 + (TIMES - 2)}
     pairs[7] = pairs[7][0], memory.tensor(memory.view(65536 - 256, (64,)))
     rows[7] = rows[7][0], memory.view(65536 - 256, (64,))
     memory.fill()
@@ -126,7 +126,8 @@ def test_long_lists_of_dense_tensors_go_by_their_addresses(engine, seed):
         assert event.plan.path == "node0/device0 > node0/device0"
         copy_expected(views)
         assert memory.same()
-    assert {end.reads for pair in pairs for end in pair} == {3}
+    # The second time they are remembered, and read as any other arrays.
+    assert {end.reads for pair in pairs for end in pair} == {4}
     views[5] = views[5][0], views[5][0]
     pairs[5] = pairs[5][0], pairs[5][0]
     with pytest.raises(InvalidArgument, match=r"pairs\[5\]: source and target overlap"):
