@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <thread>
 
@@ -86,11 +85,7 @@ Status check_known(const CopyRequest& request) {
 
 }  // namespace
 
-Engine::Engine(Options options)
-    : options_(std::move(options)), number_([] {
-        static std::atomic<std::uint64_t> opened{0};
-        return ++opened;
-      }()) {}
+Engine::Engine(Options options) : options_(std::move(options)) {}
 
 Result<std::unique_ptr<Engine>> Engine::open(Options options) {
   return refusals_as_errors([&]() -> Result<std::unique_ptr<Engine>> {
@@ -361,7 +356,7 @@ Result<Event> Engine::copy(const CopyRequest& request) {
 Result<Event> Engine::make_and_start(const CopyRequest& request,
                                      const std::optional<RecipeKey>& key) {
   const StartOptions& options = request.options.start;
-  RecipeUse use{false, options.stream.has_value()};
+  RecipeUse use{false, options.stream.has_value(), true};
   use.kept = key && recipes_->seen_before(key->numbers());
   auto recipe = maker_->make(request, use);
   if (!recipe) return recipe.error();
@@ -409,7 +404,7 @@ Result<PreparedCopy> Engine::prepare(const CopyRequest& request) {
   const auto pairs = resolve(request.pairs, own);
   if (!pairs) return pairs.error();
   const CopyRequest resolved{*pairs, request.parts, request.options};
-  auto recipe = maker_->make(resolved, {true, true});
+  auto recipe = maker_->make(resolved, {true, true, false});
   if (!recipe) return recipe.error();
   if (Status ready = maker_->make_ready(*recipe, *pairs, true); !ready) return ready.error();
   return PreparedCopy(std::move(*recipe), resolved);

@@ -187,8 +187,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   ///        memory, or of which a part is pinned; what the driver refused
   Result<std::shared_ptr<void>> pin(const Array& array);
 
-  /// Returns a number that no other engine of this process has or had.
-  std::uint64_t number() const { return number_; }
   const Profile& profile() const { return options_.profile; }
   const Config& config() const { return options_.config; }
   /// Null: nothing is traced.
@@ -229,7 +227,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void reach_shared(Array& array) const;
 
   Options options_;
-  const std::uint64_t number_;
   int threads_ = 1;
   SteadyClock clock_;
   Lifetime lifetime_;

@@ -54,15 +54,6 @@ std::shared_ptr<const Plan> PlanCache::find(const PlanQuery& query) {
   return found;
 }
 
-std::shared_ptr<const Plan> PlanCache::find_now(const PlanQuery& query) {
-  const std::uint64_t hash = hash_of(query);
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return nullptr;
-  auto found = find_in_set(hash, query);
-  if (found) ++counters_.hits;
-  return found;
-}
-
 std::shared_ptr<const Plan> PlanCache::find_in_set(std::uint64_t hash, const PlanQuery& query) {
   for (Entry& entry : set_of(hash).entries) {
     if (entry.plan && entry.hash == hash && same(entry.query, query)) return entry.plan;

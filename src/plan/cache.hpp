@@ -20,8 +20,6 @@ class PlanCache {
 
   /// Returns the plan of the query; null if the cache does not have it.
   std::shared_ptr<const Plan> find(const PlanQuery& query);
-  /// Does the same without blocking: returns null also while another thread uses the cache.
-  std::shared_ptr<const Plan> find_now(const PlanQuery& query);
   void add(const PlanQuery& query, std::shared_ptr<const Plan> plan);
   void clear();
 

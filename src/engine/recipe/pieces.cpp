@@ -80,7 +80,7 @@ Result<Recipe> pieces_recipe(RecipeMaker& maker, const CopyPair& ends, const Pie
 Result<Recipe> blocks_recipe(RecipeMaker& maker, const CopyPair& ends, const Blocks& blocks,
                              const CopyOptions& options) {
   const PieceLists& pieces = blocks.pieces;
-  const RecipeUse once{false, options.start.stream.has_value()};
+  const RecipeUse once{false, options.start.stream.has_value(), true};
   const PieceSurvey seen = survey(pieces, ends.source.view.bytes(), ends.target.view.bytes());
   auto query = byte_query(maker, ends, seen.bytes, options, once);
   if (!query) return query.error();

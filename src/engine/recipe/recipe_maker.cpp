@@ -127,7 +127,8 @@ RecipeStep RecipeMaker::step_of(std::shared_ptr<const Plan> plan, const CopyPair
 Result<RecipeStep> RecipeMaker::box_step(const CopyPair& pair, const CopyOptions& options,
                                          RecipeUse use) {
   const auto& [source, target] = pair;
-  if (links_ != nullptr && !use.kept) {  // of two copies that begin at once, one sees the other
+  if (links_ != nullptr &&
+      use.starts_now) {  // of two copies that begin at once, one sees the other
     if (const auto link = link_of(source, target, source.view.bytes())) links_->mark(*link, 0);
   }
   auto query = planner_.query_of(source, target, options, use.in_streams);
@@ -136,7 +137,7 @@ Result<RecipeStep> RecipeMaker::box_step(const CopyPair& pair, const CopyOptions
   auto plan = planner_.plan_of(*query);
   if (!plan) return plan.error();
   const bool worth_planning = (*plan)->seconds > busy_planning_share * profile().planning_s;
-  if (!use.kept && !(*plan)->direct && worth_planning && has_other_ways(**plan)) {
+  if (use.starts_now && !(*plan)->direct && worth_planning && has_other_ways(**plan)) {
     query->waiting_s = channels_.waiting_s(options.priority);
     if (!query->waiting_s.empty()) plan = planner_.plan_of(*query);
     if (!plan) return plan.error();

@@ -16,10 +16,12 @@ namespace tranship {
 
 /// For which starts a recipe is made.
 struct RecipeUse {
-  /// It is started more than once: it owns its lists, and the load of the moment does not count.
+  /// It is started more than once: it owns its lists.
   bool kept = false;
   /// Starts may be put into streams, so that one hop is preferred.
   bool in_streams = false;
+  /// It starts at once, so that the load of the moment counts.
+  bool starts_now = false;
 };
 
 /// Refers to parts of an engine, which outlive it. The arrays of its requests lie in memories that
