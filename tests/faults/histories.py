@@ -146,9 +146,9 @@ class Actor:
             try:
                 found = staging.get(what["name"], what["version"], *box, timeout=timeout)
             except ts.Timeout as error:
-                # Silence of a server says nothing of what it has.
-                silent = "did not answer" in str(error) or "transfer" in str(error)
-                result = "unknown" if silent else "waiting"
+                # A server has said what is missing. Its silence, a connection that was not made in
+                # time, and a transfer that goes on say nothing of what it has.
+                result = "waiting" if str(error).startswith("timed out: ") else "unknown"
                 return {"result": result, "error": "Timeout", "text": str(error)[:200]}
             except ts.NotFound as error:
                 return {"result": "gone", "error": "NotFound", "text": str(error)[:200]}
