@@ -179,7 +179,6 @@ void bind_device_arrays(nb::module_& module);
 void bind_device_memory(nb::module_& module);
 void bind_engine(nb::module_& module);
 void bind_events(nb::module_& module);
-void bind_engine_functions(nb::module_& module);
 void bind_planning(nb::module_& module);
 void bind_plans(nb::module_& module);
 void bind_prepared(nb::module_& module);

@@ -48,7 +48,6 @@ NB_MODULE(_core, module) {
   tranship::python::bind_device_memory(module);
   tranship::python::bind_calibration(module);
   tranship::python::bind_processes(module);
-  tranship::python::bind_engine_functions(module);
   tranship::python::bind_simulation(module);
   tranship::python::bind_staging(module);
 }

@@ -2,15 +2,14 @@
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/tuple.h>
-#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "bindings.hpp"
 #include "machine/cluster.hpp"
 #include "plan/planner.hpp"
-#include "prepared_query.hpp"
 
 namespace tranship::python {
 namespace {
@@ -101,11 +100,16 @@ Asked asked(const std::string& profile_json, const PlanEnd& source, const PlanEn
   return made;
 }
 
+/// The plan in words and as JSON, its profile, and the seconds that the planner took.
 nb::tuple plan_on(const std::string& profile_json, const PlanEnd& source, const PlanEnd& target,
                   const Extents& extents, const Fields& fields, const PlanOptions& options) {
   const auto [profile, query] = asked(profile_json, source, target, extents, fields, options);
-  const Plan made = unwrap(plan(query, profile));
-  return nb::make_tuple(explain(made, profile), explain_json(made, profile), profile.to_json());
+  const Planner planner(profile);
+  const auto begin = std::chrono::steady_clock::now();
+  const Plan made = unwrap(planner.plan(query));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return nb::make_tuple(explain(made, profile), explain_json(made, profile), profile.to_json(),
+                        seconds.count());
 }
 
 }  // namespace
@@ -131,24 +135,7 @@ void bind_planning(nb::module_& module) {
               "extents: Sequence[tuple[str, int]], fields: Sequence[tuple[str, str, int]], *, "
               "planner: str = ..., buffer_bytes: int = ..., full_from_bytes: int = ..., "
               "lanes: int = ..., through: Sequence[str] = ..., "
-              "waiting_s: Mapping[str, float] = ...) -> tuple[str, str, str]"));
-  nb::class_<PreparedQuery>(module, "PreparedQuery");
-  module.def(
-      "prepare_query",
-      [](const std::string& profile, const std::pair<std::string, std::string>& source,
-         const std::pair<std::string, std::string>& target, const Extents& extents,
-         const Fields& fields, const std::string& planner) {
-        PlanOptions options;
-        options.planner = planner;
-        Asked made = asked(profile, {source.first, source.second}, {target.first, target.second},
-                           extents, fields, options);
-        auto query =
-            std::make_unique<PreparedQuery>(std::move(made.profile), std::move(made.query));
-        unwrap(query->keep());
-        return query;
-      },
-      nb::arg("profile"), nb::arg("source"), nb::arg("target"), nb::arg("extents"),
-      nb::arg("fields"), nb::arg("planner"));
+              "waiting_s: Mapping[str, float] = ...) -> tuple[str, str, str, float]"));
   module.def(
       "check_profile",
       [](const std::string& text) { return unwrap(Profile::from_json(text)).to_json(); },

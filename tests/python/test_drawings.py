@@ -93,7 +93,7 @@ def test_plans(name: str, drawn: list[Scene], profile: str, tmp_path: Path) -> N
     from tranship import _core
 
     machine, source, target, extents, lanes = PLANS[name]
-    _, content, part = _core.plan_on(
+    _, content, part, _ = _core.plan_on(
         profile if machine is None else profiles.load(machine),
         (source, parse_layout("F," + ",".join(extents), extents)),
         (target, parse_layout("F," + ",".join(reversed(extents)), extents)),

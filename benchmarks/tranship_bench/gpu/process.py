@@ -15,8 +15,7 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from .. import _loops
-from ..harness import Bench, Variant, same
+from ..harness import Bench, Variant, each, same
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..registry import measures
@@ -134,15 +133,14 @@ class Ways:
         self.other.ask("withdraw", name="pages")
 
     def latency(self, count: int) -> None:
-        """Measures copies one after another, each waited for, in a loop without Python."""
+        """Measures copies one after another, each waited for."""
         name = f"latency {count}"
         there = self.other.array(name, self.far_gpu, (count,), "u1")
         here = Side(self.engine, "device0", (count,), "u1")
         here.write(seeded((count,), "u1", SEED))
         repeats = self.bench.pick(500, 5)
-        seconds = [
-            _loops.time_many(self.engine._core, here.array, there, repeats) for _ in range(7)
-        ]
+        copies = each(lambda: self.engine.copy(here.array, there).wait(), repeats)
+        seconds = [copies() for _ in range(7)]
         if not self.other.checking(name, SEED)():
             raise AssertionError("a short copy arrived changed")
         case = f"{count} B, GPU to another process's GPU"

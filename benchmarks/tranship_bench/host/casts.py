@@ -45,7 +45,7 @@ def copy_variant(engine: Engine, name: str, side: int, width: int, transposed: b
         engine_run(engine, given, target.view(f"V{width}").reshape(side, side)),
         lambda: same(target, expected),
         lambda: spoil(target),
-        {"timed": "core", "threads": engine.threads},
+        {"timed": "python", "threads": engine.threads},
     )
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from tranship.engine import Engine
 
 from .. import _loops
-from ..harness import Array, Bench, Variant, blank, random_bytes, same, spoil
+from ..harness import Array, Bench, Variant, blank, each, random_bytes, same, spoil
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..processes.remote import SEED_HERE, Pieces, measure_beside_nixl
@@ -49,7 +49,6 @@ def small_here(bench: Bench, engine: Engine) -> None:
     """Measures the engine's time for each copy less memcpy's, in each round."""
     source, target = random_bytes(4096), blank(4096)
     count = bench.pick(20000, 500)
-    core = engine._core
 
     def variant(name: str, run: Callable[[], float], timed: str) -> Variant:
         return Variant(
@@ -61,7 +60,7 @@ def small_here(bench: Bench, engine: Engine) -> None:
         )
 
     prepared = engine.prepare(source, target)
-    names = ("memcpy", "tranship", "tranship from Python", "tranship prepared, from Python")
+    names = ("memcpy", "tranship from Python", "tranship prepared, from Python")
     samples: dict[str, list[float]] = {name: [] for name in names}
 
     def keeping(name: str, run: Callable[[], float]) -> Callable[[], float]:
@@ -72,8 +71,12 @@ def small_here(bench: Bench, engine: Engine) -> None:
         return kept
 
     runs: dict[str, tuple[Callable[[], float], str]] = {
-        "memcpy": (lambda: _loops.time_memcpy(source, target, count), "core"),
-        "tranship": (lambda: _loops.time_many(core, source, target, count), "core"),
+        "memcpy": (
+            lambda: _loops.time_memcpy(
+                source.ctypes.data, target.ctypes.data, source.nbytes, count
+            ),
+            "core",
+        ),
         "tranship from Python": (each(lambda: engine.copy(source, target), count), "python"),
         "tranship prepared, from Python": (each(prepared.start, count), "python"),
     }
@@ -121,18 +124,6 @@ def many_here(bench: Bench, engine: Engine) -> None:
     bench.measure(case, variants, 0, repetitions=repetitions, cold=False)
 
 
-def each(work: Callable[[], object], count: int) -> Callable[[], float]:
-    """Returns a function that times one call of `work`, as the mean of `count` in a row."""
-
-    def run() -> float:
-        begin = time.perf_counter()
-        for _ in range(count):
-            work()
-        return (time.perf_counter() - begin) / count
-
-    return run
-
-
 def small_there(bench: Bench, engine: Engine, other: Other) -> None:
     """Measures 8 B to a plain and to a shared array, each copy waited for."""
     count = bench.pick(5000, 50)
@@ -150,13 +141,12 @@ def small_there(bench: Bench, engine: Engine, other: Other) -> None:
 
     for kind in ("plain", "shared"):
         remote = other.array(kind, kind, (1,), "f8")
-        name = f"tranship, {kind} array"
-        variants.append(variant(name, kind, many(engine, source, remote, count), "core"))
+        name = f"tranship, {kind} array, from Python"
 
         def copy(remote: Any = remote) -> None:
             engine.copy(source, remote).wait()
 
-        variants.append(variant(f"{name}, from Python", kind, each(copy, count), "python"))
+        variants.append(variant(name, kind, each(copy, count), "python"))
     measure_beside_nixl(
         bench,
         "8 B to another process",
@@ -165,11 +155,6 @@ def small_there(bench: Bench, engine: Engine, other: Other) -> None:
         repetitions=bench.pick(15, 2),
         operations=count,
     )
-
-
-def many(engine: Engine, source: Any, target: Any, count: int) -> Callable[[], float]:
-    """Returns a function that times one copy of `count` in a row, without Python's own cost."""
-    return lambda: _loops.time_many(engine._core, source, target, count)
 
 
 @measures("plan-cache", "a plan that was made before")
@@ -188,11 +173,11 @@ def plan_cache(bench: Bench) -> None:
                 engine.copy(view, target).wait()
                 return same(target, expected)
 
-            def run(view: Array = view) -> float:
-                return float(_loops.time_plans(engine._core, view, target, count))
+            def plan(view: Array = view) -> None:
+                engine.plan(view, target)
 
-            conditions = {"timed": "core", "plans": count}
-            way = Variant("tranship", run, check, lambda: spoil(target), conditions)
+            conditions = {"timed": "python", "plans": count}
+            way = Variant("tranship", each(plan, count), check, lambda: spoil(target), conditions)
             repetitions = bench.pick(15, 2)
             bench.measure(f"plan, {name}", [way], 0, repetitions=repetitions, cold=False)
 

@@ -120,7 +120,7 @@ def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Ou
             engine_run(engine, source, target),
             lambda: same(raw_target, expected),
             lambda: spoil(raw_target),
-            {"timed": "core", "threads": engine.threads, **conditions_of(case)},
+            {"timed": "python", "threads": engine.threads, **conditions_of(case)},
         ),
         Variant(
             "memcpy",

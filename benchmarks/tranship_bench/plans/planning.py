@@ -13,7 +13,6 @@ from typing import Any
 
 from tranship import _core, profiles
 
-from .. import _loops
 from ..harness import Bench
 from ..registry import measures
 
@@ -46,12 +45,11 @@ def planning(bench: Bench) -> None:
         profile = profiles.load(machine)
         for name, extents, fields, source, target in CASES:
             ends: tuple[Any, Any] = (("node0/device0", source), ("node1/device0", target))
-            for planner in ("simple", "full", "cached"):
-                cached = planner == "cached"
-                query = _core.prepare_query(
-                    profile, *ends, extents, fields, "full" if cached else planner
-                )
-                seconds = _loops.time_planning(query, cached, count)
+            for planner in ("simple", "full"):
+                seconds = [
+                    _core.plan_on(profile, *ends, extents, fields, planner=planner)[3]
+                    for _ in range(count)
+                ]
                 bench.emit(
                     f"{machine}: {name}",
                     planner,

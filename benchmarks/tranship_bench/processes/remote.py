@@ -89,7 +89,7 @@ class ProcessLayouts:
             engine_run(self.engine, source, target),
             lambda: same(target, expected),
             lambda: spoil(target),
-            {"timed": "core", "threads": self.engine.threads},
+            {"timed": "python", "threads": self.engine.threads},
         )
 
     def put(self, kind: str, source: Array, transposed: bool) -> Variant:
@@ -102,7 +102,7 @@ class ProcessLayouts:
             engine_run(self.engine, source, self.there[name]),
             self.other.checking(name, SEED_HERE, transposed),
             self.other.preparing(name),
-            {"timed": "core"},
+            {"timed": "python"},
         )
 
     def get(self, kind: str, final: Array, got: Array, transposed: bool) -> Variant:
@@ -114,7 +114,7 @@ class ProcessLayouts:
             engine_run(self.engine, remote, target),
             lambda: same(final, got),
             lambda: spoil(final),
-            {"timed": "core"},
+            {"timed": "python"},
         )
 
 
@@ -136,7 +136,7 @@ def pieces(bench: Bench) -> None:
                     engine_run(engine, source, remote),
                     other.checking(kind, SEED_HERE, columns=columns),
                     other.preparing(kind),
-                    {"timed": "core"},
+                    {"timed": "python"},
                 )
             )
         bench.conditions["stride_bytes"] = stride * 8

@@ -16,6 +16,7 @@ from tranship.engine import Engine
 from tranship.errors import Error
 
 from .. import _loops
+from ..gpu.copies import engine_is_emulated
 from ..harness import Array, MismatchError
 from ..processes.peer import Program, child_path
 from .network import Link
@@ -164,7 +165,7 @@ class TwoCopies(Local):
 
     def drive(self, source: int, target: int, count: int) -> None:
         """Makes a bare copy of the driver and waits for its end."""
-        _loops.time_gpu_copies(self.engine._core, [(source, target, count, 0)], 1)
+        _loops.time_gpu_copies([(source, target, count, 0)], engine_is_emulated(self.engine))
 
     def path(self, elements: int) -> str:
         """Returns the path in the notation of the planner."""

@@ -167,7 +167,7 @@ class Workload:
             return same(back if put else out, np.ascontiguousarray(self.data[box]))
 
         run = engine_run(self.engine, source, target)
-        return Variant("copy", run, check, lambda: spoil(out), {"timed": "core"})
+        return Variant("copy", run, check, lambda: spoil(out), {"timed": "python"})
 
     def bare_blocks(self, out: Array, *, put: bool) -> Variant:
         """Returns the variant of the engine's copies of eight blocks, one after another."""
@@ -191,7 +191,7 @@ class Workload:
             lambda: sum(run() for run in runs),
             check,
             lambda: spoil(out),
-            {"timed": "core"},
+            {"timed": "python"},
         )
 
 

@@ -103,7 +103,7 @@ def plan(
     space = parse_extents(extents)
     known = profile_of(machine)
     try:
-        explained, content, profile = _core.plan_on(
+        explained, content, profile, seconds = _core.plan_on(
             known,
             (source, parse_layout(source_layout, space)),
             (target, parse_layout(target_layout, space)),
@@ -127,6 +127,7 @@ def plan(
         print_json(json.loads(content))
     else:
         sys.stdout.write(explained)
+        say(f"planned in {seconds * 1e6:.0f} us")
     if draw is not None:
         say(f"drawn into {draw}")
 
