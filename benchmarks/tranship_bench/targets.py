@@ -132,17 +132,15 @@ RATIOS: dict[str, list[tuple[str, str, float]]] = {
 
 TIMES: dict[str, list[tuple[str, str, float]]] = {
     "small": [
-        ("4 KiB in this process, tranship over memcpy", "", 5e-7),
-        ("8 B", "tranship, (plain|shared) array$", 4e-6),
+        ("4 KiB in this process, tranship from Python over memcpy", "", 6e-7),
+        ("8 B", "tranship, (plain|shared) array, from Python", 4e-6),
     ],
-    "plan-cache": [("", "tranship", 2e-7)],
     "peer-death": [("", "shared memory", 0.2), ("", "TCP", 2.0)],
     "planning": [
         (".*: 1-D", "full", 2e-5),
         (".*: 2-D", "full", 6e-5),
         ("", "full", 1e-3),
         ("", "simple", 1e-6),
-        ("", "cached", 2e-7),
     ],
     "staging": [("(put|get) 8 KiB$", "(put|get)$", 2e-5)],
     "gpu-process": [("(8|65536) B", "tranship", 15e-6)],

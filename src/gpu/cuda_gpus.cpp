@@ -237,8 +237,8 @@ class CudaGpus final : public Gpus {
               std::int64_t bytes) override;
   Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
               const PitchedCopy& shape) override;
-  Status launch(const GpuStream& stream, const gpu::KernelPlan& plan, const std::byte* source,
-                std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::KernelPlan& plan, const gpu::Repeats& repeats,
+                const std::byte* source, std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
@@ -598,9 +598,9 @@ Status CudaGpus::copy(const GpuStream& stream, const std::byte* source, std::byt
 }
 
 Status CudaGpus::launch(const GpuStream& stream, const gpu::KernelPlan& plan,
-                        const std::byte* source, std::byte* target) {
-  const cudaError_t code =
-      launch_on(stream.device, [&] { return gpu::launch(plan, source, target, stream.handle); });
+                        const gpu::Repeats& repeats, const std::byte* source, std::byte* target) {
+  const cudaError_t code = launch_on(
+      stream.device, [&] { return gpu::launch(plan, repeats, source, target, stream.handle); });
   if (code == cudaSuccess) return {};
   Error error = failure(code, "a kernel's launch", stream.device);
   error.message += " (" + gpu::explain(plan) + ")";

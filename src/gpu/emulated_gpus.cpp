@@ -147,8 +147,8 @@ class EmulatedGpus final : public Gpus, public EmulatedStreams {
               std::int64_t bytes) override;
   Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
               const PitchedCopy& shape) override;
-  Status launch(const GpuStream& stream, const gpu::KernelPlan& plan, const std::byte* source,
-                std::byte* target) override;
+  Status launch(const GpuStream& stream, const gpu::KernelPlan& plan, const gpu::Repeats& repeats,
+                const std::byte* source, std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
                 std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
@@ -591,14 +591,20 @@ Status EmulatedGpus::copy(const GpuStream& stream, const std::byte* source, std:
 }
 
 Status EmulatedGpus::launch(const GpuStream& stream, const gpu::KernelPlan& plan,
-                            const std::byte* source, std::byte* target) {
+                            const gpu::Repeats& repeats, const std::byte* source,
+                            std::byte* target) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
-  if (auto status =
-          reaches(stream.device, source + plan.source_offset, target + plan.target_offset);
-      !status)
-    return status;
-  put(**lane, [=] { gpu::run_on_host(plan, source, target); });
+  const auto* origins = repeats.origins;
+  CHECK(origins == nullptr || where(origins).kind != MemoryKind::host,
+        "a kernel reads the origins of nests from memory that the GPU reaches");
+  for (std::int64_t k = 0; k < repeats.count; ++k) {
+    const gpu::NestOrigin origin = origins == nullptr ? gpu::NestOrigin{} : origins[k];
+    const std::byte* from = source + plan.source_offset + origin.source;
+    std::byte* to = target + plan.target_offset + origin.target;
+    if (auto status = reaches(stream.device, from, to); !status) return status;
+  }
+  put(**lane, [=] { gpu::run_on_host(plan, source, target, repeats); });
   return {};
 }
 

@@ -236,9 +236,14 @@ Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::by
     if (Status s = gpus_->launch(stream, launched, source, target); !s) return s;
     table += table_bytes(*list);
   }
+  const auto* origins = reinterpret_cast<const gpu::NestOrigin*>(table);
+  for (const gpu::RepeatedNest& one : repeated_) {
+    const gpu::Repeats repeats = gpu::repeats_of(one, origins);
+    if (Status s = gpus_->launch(stream, one.plan, repeats, source, target); !s) return s;
+  }
   if (Status s = launch_places(stream, source, target); !s) return s;
   for (const gpu::KernelPlan& kernel : plans_) {
-    if (Status s = gpus_->launch(stream, kernel, source, target); !s) return s;
+    if (Status s = gpus_->launch(stream, kernel, {}, source, target); !s) return s;
   }
   for (const gpu::CastPlan& kernel : casts_) {
     if (Status s = gpus_->launch(stream, kernel, source, target); !s) return s;
@@ -265,6 +270,8 @@ Status GpuWork::plan(const Request& request, GpuWay way, bool often) {
   runs_ = {};
   pieces_ = 0;
   lists_bytes_ = 0;
+  repeated_.clear();
+  origins_.clear();
   places_.lists.clear();
   places_.places.clear();
   source_alignment_ = alignment_of(request.source.address);
@@ -381,32 +388,41 @@ Status GpuWork::plan_loops(std::span<const LoopNest> nests, const Request& reque
   const std::byte* target = request.target.address;
   if (gpu::plan_fields(nests, source, target, plans_)) return {};
   if (nests.size() >= list_least) {
-    if (Status s = plan_lists(nests, request); !s) return s;
-    nests = rest_;
+    auto left = plan_lists(nests, request);
+    if (!left) return left.error();
+    nests = *left;
   }
   for (const LoopNest& nest : nests) gpu::plan_kernels(nest, source, target, plans_);
   return {};
 }
 
-Status GpuWork::plan_lists(std::span<const LoopNest> nests, const Request& request) {
+Result<std::span<const LoopNest>> GpuWork::plan_lists(std::span<const LoopNest> nests,
+                                                      const Request& request) {
+  const std::byte* source = request.source.address;
+  const std::byte* target = request.target.address;
   rest_.clear();
-  gpu::plan_lists(nests, request.source.address, request.target.address, lists_, rest_);
+  single_.clear();
+  gpu::plan_lists(nests, source, target, lists_, rest_);
+  gpu::plan_repeats(rest_, source, target, repeated_, origins_, single_);
   const std::array lists{&lists_.aligned, &lists_.shifted};
-  std::int64_t bytes = 0;
+  const std::size_t origins_bytes = origins_.size() * sizeof(gpu::NestOrigin);
+  auto bytes = static_cast<std::int64_t>(origins_bytes);
   for (const gpu::NestList* list : lists) bytes += table_bytes(*list);
-  if (bytes == 0) return {};
+  if (bytes == 0) return std::span<const LoopNest>(single_);
   const std::int64_t begin = bytes_of_pieces(static_cast<std::size_t>(pieces_));
-  if (Status status = reserve_table(begin + bytes, begin); !status) return status;
+  if (Status status = reserve_table(begin + bytes, begin); !status) return status.error();
   std::byte* at = table_ + begin;
   for (const gpu::NestList* list : lists) {
     write_table(*list, at);
     at += table_bytes(*list);
   }
+  if (origins_bytes > 0) std::memcpy(at, origins_.data(), origins_bytes);
   lists_bytes_ = bytes;
-  return {};
+  return std::span<const LoopNest>(single_);
 }
 
 bool GpuWork::reads_lists() const {
+  if (!repeated_.empty()) return true;
   return lists_bytes_ > 0 && !(held(lists_.aligned) && held(lists_.shifted));
 }
 

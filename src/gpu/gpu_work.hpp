@@ -85,8 +85,10 @@ class GpuWork {
   Status plan_pieces(std::span<const LoopNest> nests);
   /// Plans the runs of indexed nests as one launch.
   Status plan_pieces(std::span<const IndexedNest> nests);
-  /// Plans the nests that lists can carry, as at most two launches; leaves the others in `rest_`.
-  Status plan_lists(std::span<const LoopNest> nests, const Request& request);
+  /// Plans the nests that lists can carry, as at most two launches, and of the others those of one
+  /// shape as one launch each; returns what is left.
+  Result<std::span<const LoopNest>> plan_lists(std::span<const LoopNest> nests,
+                                               const Request& request);
   /// Bytes of the table of runs.
   std::int64_t bytes_of_runs() const;
   /// Bytes of the tables of pieces and of nests, behind which the places' begins.
@@ -95,7 +97,7 @@ class GpuWork {
   Status copy_by_engine(const GpuStream& stream, const std::byte* source, std::byte* target,
                         PitchedCopy shape) const;
   Status launch_places(const GpuStream& stream, const std::byte* source, std::byte* target) const;
-  /// Whether a list of nests is too long for the parameters of its launch.
+  /// Whether a list of nests is too long for the parameters of its launch, or there are origins.
   bool reads_lists() const;
   /// Whether so many reads of the table are to come that it is copied to the GPU first.
   bool reads_often() const;
@@ -109,6 +111,7 @@ class GpuWork {
   std::shared_ptr<Gpus> gpus_;
   std::vector<LoopNest> for_kernels_;  ///< nests of this request
   std::vector<LoopNest> rest_;
+  std::vector<LoopNest> single_;    ///< nests without others of their shape
   std::vector<LoopNest> expanded_;  ///< indexed nests that are not carried as pieces
   std::vector<LoopNest> not_casts_;
   std::vector<IndexedNest> not_places_;
@@ -122,7 +125,9 @@ class GpuWork {
   gpu::RunTable runs_;       ///< of a request of a RunList; its numbers are at the table's begin
   std::int64_t pieces_ = 0;  ///< number of pieces at the table's begin; lists and places follow
   gpu::NestLists lists_;
-  std::int64_t lists_bytes_ = 0;  ///< bytes of the lists in the table; 0: none
+  std::vector<gpu::RepeatedNest> repeated_;
+  std::vector<gpu::NestOrigin> origins_;  ///< of the repeated nests; in the table behind the lists
+  std::int64_t lists_bytes_ = 0;          ///< bytes of the lists and origins in the table; 0: none
   gpu::PlaceLists places_;
   std::uintptr_t source_alignment_ = 0;
   std::uintptr_t target_alignment_ = 0;

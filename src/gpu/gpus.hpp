@@ -14,6 +14,7 @@
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
 #include "gpu/kernels/place_list.hpp"
+#include "gpu/kernels/repeated_nest.hpp"
 #include "machine/memory_kind.hpp"
 
 namespace tranship {
@@ -139,8 +140,11 @@ class Gpus {
                       std::int64_t bytes) = 0;
   virtual Status copy(const GpuStream& stream, const std::byte* source, std::byte* target,
                       const PitchedCopy& shape) = 0;
+  /// Launches a kernel for one nest, or for several of its shape. Their origins lie in memory that
+  /// the GPU can read, and stay valid until the kernel has ended.
   virtual Status launch(const GpuStream& stream, const gpu::KernelPlan& plan,
-                        const std::byte* source, std::byte* target) = 0;
+                        const gpu::Repeats& repeats, const std::byte* source,
+                        std::byte* target) = 0;
   /// Launches a kernel that converts numbers.
   virtual Status launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
                         std::byte* target) = 0;

@@ -219,7 +219,7 @@ TEST(kernels_run_where_gpus_reach) {
   auto* to = reinterpret_cast<std::byte*>(target);
   const auto plans = transposing(rows, width, from, to);
   REQUIRE(!plans.empty());
-  for (const auto& plan : plans) REQUIRE(gpus->launch(stream, plan, from, to).ok());
+  for (const auto& plan : plans) REQUIRE(gpus->launch(stream, plan, {}, from, to).ok());
   int wrong = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
     for (std::int64_t column = 0; column < width; ++column) {
@@ -228,7 +228,7 @@ TEST(kernels_run_where_gpus_reach) {
   }
   EXPECT_EQ(wrong, 0);
   std::vector<std::byte> pageable(allocation_bytes);
-  const Status refused = gpus->launch(stream, plans[0], pageable.data(), to);
+  const Status refused = gpus->launch(stream, plans[0], {}, pageable.data(), to);
   REQUIRE(!refused.ok());
   EXPECT(mentions(refused.error(), "pageable source"));
 }
@@ -303,9 +303,9 @@ TEST(ipc_handles_open_the_same_memory) {
   std::vector<gpu::KernelPlan> plans;
   gpu::plan_kernels(nest, *opened, own, plans);
   REQUIRE(plans.size() == 1u);
-  EXPECT(guest->launch(stream_on(*guest, 0), plans[0], *opened, own).ok());
+  EXPECT(guest->launch(stream_on(*guest, 0), plans[0], {}, *opened, own).ok());
   EXPECT(own[0] == std::byte{42});
-  const auto unreachable = guest->launch(stream_on(*guest, 1), plans[0], *opened, own);
+  const auto unreachable = guest->launch(stream_on(*guest, 1), plans[0], {}, *opened, own);
   REQUIRE(!unreachable.ok());
   EXPECT(mentions(unreachable.error(), "open for GPU 0"));
   guest->close_ipc_handle(*beside);

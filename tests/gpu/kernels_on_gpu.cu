@@ -145,7 +145,7 @@ class Bench {
     poison();
     const double seconds = median_s([&] {
       for (const KernelPlan& plan : plans) {
-        const int error = launch(plan, source, target_, stream_);
+        const int error = launch(plan, {}, source, target_, stream_);
         if (error != cudaSuccess) return error;
       }
       return 0;
@@ -211,6 +211,33 @@ class Bench {
     report(name, kernel, bytes, seconds, 2 * static_cast<double>(bytes) / copy_s(bytes),
            count_wrong() + rest.size());
     for (std::byte* table : memory) require(cudaFree(table), "a table cannot be freed");
+  }
+
+  /// Runs nests of one shape with one launch; the table of their origins lies on the GPU.
+  void run_repeats(const std::string& name, const std::vector<LoopNest>& nests) {
+    if (name.find(only_) == std::string::npos) return;
+    std::vector<RepeatedNest> repeated;
+    std::vector<NestOrigin> origins;
+    std::vector<LoopNest> rest;
+    plan_repeats(nests, source_, target_, repeated, origins, rest, tuning_);
+    const std::size_t table_bytes = origins.size() * sizeof(NestOrigin);
+    NestOrigin* table = nullptr;
+    require(cudaMalloc(&table, table_bytes + 1), "no memory for a table");
+    require(cudaMemcpy(table, origins.data(), table_bytes, cudaMemcpyDefault), "no table");
+    poison();
+    const double seconds = median_s([&] {
+      int error = 0;
+      for (const RepeatedNest& one : repeated) {
+        const Repeats repeats = repeats_of(one, table);
+        error = std::max(error, launch(one.plan, repeats, source_, target_, stream_));
+      }
+      return error;
+    });
+    const std::int64_t bytes = compare_all(nests, source_);
+    const std::string kernel = repeated.empty() ? "none" : explain(repeated[0].plan);
+    report(name, kernel, bytes, seconds, 2 * static_cast<double>(bytes) / copy_s(bytes),
+           count_wrong() + rest.size());
+    require(cudaFree(table), "a table cannot be freed");
   }
 
   /// Returns the number of wrong cases, or 1 if the file cannot be closed; 0 is success.
@@ -586,6 +613,38 @@ void reassemblies(Bench& bench) {
   bench.run_list("reassembly of 256, 8-D, 16 B", reassembly(16, {8, 8, 8, 8, 8, 8, 8, last}, 2));
 }
 
+/// Transposes of equal matrices that follow each other.
+void repeats(Bench& bench) {
+  const auto matrices = [&](std::int64_t element_bytes, std::int64_t rows, std::int64_t columns,
+                            std::int64_t gap) {
+    const std::int64_t each = rows * columns * element_bytes;
+    const std::int64_t count = std::min<std::int64_t>(bytes_wanted / (each + gap), 4000);
+    std::vector<LoopNest> nests;
+    for (std::int64_t k = 0; k < count; ++k) {
+      LoopNest nest;
+      nest.element_bytes = element_bytes;
+      nest.source_offset = nest.target_offset = k * (each + gap);
+      nest.rank = 2;
+      nest.loops[0] = {columns, element_bytes, rows * element_bytes};
+      nest.loops[1] = {rows, columns * element_bytes, element_bytes};
+      nests.push_back(nest);
+    }
+    bench.run_repeats(std::to_string(count) + " transposes of " + std::to_string(rows) + " x " +
+                          std::to_string(columns) + " x " + std::to_string(element_bytes) +
+                          " B, " + std::to_string(gap) + " B apart",
+                      nests);
+  };
+  matrices(4, 96, 128, 0);
+  matrices(4, 97, 127, 4);
+  matrices(2, 128, 192, 0);
+  matrices(2, 63, 65, 2);
+  matrices(8, 64, 96, 0);
+  matrices(1, 200, 240, 0);
+  matrices(16, 48, 64, 0);
+  matrices(4, 32, 32, 0);
+  matrices(4, 3, 1000, 4);
+}
+
 void lists(Bench& bench) {
   bench.run_pieces("16384 pieces of 4 KiB", 16384, 4096, 0);
   bench.run_pieces("131072 pieces of 4 KiB", 131072, 4096, 0);
@@ -629,6 +688,7 @@ int main(int argc, char** argv) {
   blocks(bench);
   parts(bench);
   reassemblies(bench);
+  repeats(bench);
   lists(bench);
   return bench.finish();
 }

@@ -174,7 +174,6 @@ def test_list_has_every_group():
         "three-hops",
         "small",
         "priority",
-        "plan-cache",
     }
     assert all(description for _, description in benches.list_benches())
 

@@ -85,12 +85,12 @@ def test_the_command_adds_what_a_benchmark_wrote(
     folder.mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     lines: list[results.Line] = []
-    assert benches.run("plan-cache", size="small", machine="m", report=lines.append) == 0
+    assert benches.run("planning", size="small", machine="m", report=lines.append) == 0
     for one in lines:
         del one["conditions"]["size"]
     Path("new.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
     assert results.main(["new.jsonl"]) == 0
-    assert capsys.readouterr().out == f"plan-cache: {len(lines)} lines\n"
+    assert capsys.readouterr().out == f"planning: {len(lines)} lines\n"
     assert read_lines(folder) == lines
     assert results.main(["absent.jsonl"]) == 1
     assert "no file or folder absent.jsonl" in capsys.readouterr().err

@@ -60,7 +60,7 @@ def test_the_package_runs_as_a_module(name: str) -> None:
         ("tranship topology --machine h200-2", "h200-2"),
         ("tranship plan --machine sapling --source node0/fi", "node0/file0"),
         ("tranship plan --through node0/host0,node0/sh", "node0/host0,node0/shared0"),
-        ("tranship bench plan-c", "plan-cache"),
+        ("tranship bench planni", "planning"),
     ],
 )
 def test_the_shell_completes(words: str, completed: str) -> None:

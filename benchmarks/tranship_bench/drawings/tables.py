@@ -24,7 +24,7 @@ __all__ = ["Rows", "draw_table"]
 Rows = dict[str, dict[str, Line]]
 """The newest line of each case and variant."""
 
-LATENCY_BENCHES = ("small", "priority", "plan-cache", "staging-questions")
+LATENCY_BENCHES = ("small", "priority", "staging-questions")
 """Benchmarks whose times count, although some of their lines have a rate."""
 
 SHORT_BYTES = 64 << 10

@@ -1,12 +1,8 @@
-"""Short operations: small copies, plans from the cache, a small copy that overtakes large ones.
+"""Short operations: small copies, a small copy that overtakes large ones.
 
 ``small``: 4 KiB inside a process, and 8 B to another process, one after another.
 - Follows: Isometry (ICS'18), section 5: the cost of a transfer that moves next to nothing.
 - "over memcpy" is the difference in each round; times "from Python" include the interpreter.
-
-``plan-cache``: The time to find a plan that was made before.
-- Follows: Isometry (ICS'18), section 4: the path cache.
-- No bytes are timed; each repetition is followed by a compared copy along that plan.
 
 ``priority``: 1 MiB at high priority behind six copies of 64 MiB at low priority, beside itself
 alone.
@@ -26,7 +22,7 @@ import numpy as np
 from tranship.engine import Engine
 
 from .. import _loops
-from ..harness import Array, Bench, Variant, blank, each, random_bytes, same, spoil
+from ..harness import Bench, Variant, blank, each, random_bytes, same, spoil
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..processes.remote import SEED_HERE, Pieces, measure_beside_nixl
@@ -155,31 +151,6 @@ def small_there(bench: Bench, engine: Engine, other: Other) -> None:
         repetitions=bench.pick(15, 2),
         operations=count,
     )
-
-
-@measures("plan-cache", "a plan that was made before")
-def plan_cache(bench: Bench) -> None:
-    """Measures plans from the cache: of plain arrays, of a transpose, of layouts."""
-    count = bench.pick(100000, 1000)
-    side = 256
-    raw = random_bytes(side * side * 4)
-    source = raw.view("f4").reshape(side, side)
-    target = blank(raw.size).view("f4").reshape(side, side)
-    with Engine() as engine:
-        for name, view in (("same layout", source), ("transposed", source.T)):
-            expected = np.ascontiguousarray(view)
-
-            def check(view: Array = view, expected: Array = expected) -> bool:
-                engine.copy(view, target).wait()
-                return same(target, expected)
-
-            def plan(view: Array = view) -> None:
-                engine.plan(view, target)
-
-            conditions = {"timed": "python", "plans": count}
-            way = Variant("tranship", each(plan, count), check, lambda: spoil(target), conditions)
-            repetitions = bench.pick(15, 2)
-            bench.measure(f"plan, {name}", [way], 0, repetitions=repetitions, cold=False)
 
 
 @measures("priority", "1 MiB at high priority behind six large copies")

@@ -5,6 +5,7 @@
 #include "gpu/kernels/launch.hpp"
 #include "gpu/kernels/pieces_body.hpp"
 #include "gpu/kernels/records_body.hpp"
+#include "gpu/kernels/repeated_nest_body.hpp"
 #include "gpu/kernels/select_kernel.hpp"
 #include "gpu/kernels/table_tile_body.hpp"
 
@@ -24,10 +25,12 @@ __global__ void __launch_bounds__(kernel_threads)
 
 template <int element_bytes, int source_bytes, int target_bytes, int loops>
 __global__ void __launch_bounds__(kernel_threads, 4)
-    box_kernel(const __grid_constant__ NestPlan plan, const std::byte* source, std::byte* target) {
+    box_kernel(const __grid_constant__ NestPlan plan, const __grid_constant__ Repeats repeats,
+               const std::byte* source, std::byte* target) {
   extern __shared__ uint4 shared_words[];
   std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
-  const Place place = locate(plan, blockIdx.x, source, target);
+  const std::uint32_t block = enter_nest(repeats, blockIdx.x, source, target);
+  const Place place = locate(plan, block, source, target);
   if (place.full) {
     load_box<element_bytes, source_bytes, loops, true>(plan, place, threadIdx.x, shared);
     __syncthreads();
@@ -41,11 +44,13 @@ __global__ void __launch_bounds__(kernel_threads, 4)
 
 template <int unit_bytes, TileKind kind>
 __global__ void __launch_bounds__(kernel_threads, 4)
-    tile_kernel(const __grid_constant__ TilePlan plan, const std::byte* source, std::byte* target) {
+    tile_kernel(const __grid_constant__ TilePlan plan, const __grid_constant__ Repeats repeats,
+                const std::byte* source, std::byte* target) {
   extern __shared__ uint4 shared_words[];
   std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
   auto* rows = reinterpret_cast<std::int64_t*>(shared + plan.rows_at);
-  const TilePlace place = locate_tile(plan, blockIdx.x, source, target);
+  const std::uint32_t block = enter_nest(repeats, blockIdx.x, source, target);
+  const TilePlace place = locate_tile(plan, block, source, target);
   tile_rows(plan, place, threadIdx.x, rows);
   __syncthreads();
   load_tile<unit_bytes>(plan, place, threadIdx.x, source + plan.source_high, rows, shared);
@@ -56,12 +61,14 @@ __global__ void __launch_bounds__(kernel_threads, 4)
 template <int unit_bytes>
 __global__ void __launch_bounds__(kernel_threads, 4)
     table_tile_kernel(const __grid_constant__ TilePlan plan,
-                      const __grid_constant__ TablePlan table, const std::byte* source,
+                      const __grid_constant__ TablePlan table,
+                      const __grid_constant__ Repeats repeats, const std::byte* source,
                       std::byte* target) {
   extern __shared__ uint4 shared_words[];
   std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
   auto* rows = reinterpret_cast<std::int64_t*>(shared + plan.rows_at);
-  const TilePlace place = locate_table_tile(plan, table, blockIdx.x, source, target);
+  const std::uint32_t block = enter_nest(repeats, blockIdx.x, source, target);
+  const TilePlace place = locate_table_tile(plan, table, block, source, target);
   table_rows(plan, table, place, threadIdx.x, rows, shared + table.bases_at);
   load_table(table, threadIdx.x, shared);
   __syncthreads();
@@ -142,12 +149,16 @@ ListLaunch launch_of(std::int64_t count) {
 /// Launches the kernel that select_kernel() selects.
 struct Launch {
   const KernelPlan& plan;
+  const Repeats& repeats;
   const std::byte* source;
   std::byte* target;
   cudaStream_t stream;
 
+  unsigned blocks() const { return static_cast<unsigned>(plan.blocks * repeats.count); }
+
   template <int element_bytes, bool shifted>
   int direct() const {
+    CHECK(repeats.origins == nullptr, "nests without shared memory are launched as a list");
     direct_kernel<element_bytes, shifted>
         <<<static_cast<unsigned>(plan.blocks), kernel_threads, 0, stream>>>(plan, source, target);
     return cudaGetLastError();
@@ -156,29 +167,30 @@ struct Launch {
   template <int element_bytes, int source_bytes, int target_bytes, int loops>
   int box() const {
     box_kernel<element_bytes, source_bytes, target_bytes, loops>
-        <<<static_cast<unsigned>(plan.blocks), kernel_threads,
-           static_cast<std::size_t>(plan.shared_bytes), stream>>>(plan, source, target);
+        <<<blocks(), kernel_threads, static_cast<std::size_t>(plan.shared_bytes), stream>>>(
+            plan, repeats, source, target);
     return cudaGetLastError();
   }
 
   template <int unit_bytes, TileKind kind>
   int tile() const {
     tile_kernel<unit_bytes, kind>
-        <<<static_cast<unsigned>(plan.blocks), kernel_threads,
-           static_cast<std::size_t>(plan.shared_bytes), stream>>>(plan.tile, source, target);
+        <<<blocks(), kernel_threads, static_cast<std::size_t>(plan.shared_bytes), stream>>>(
+            plan.tile, repeats, source, target);
     return cudaGetLastError();
   }
 
   template <int unit_bytes>
   int table_tile() const {
-    table_tile_kernel<unit_bytes><<<static_cast<unsigned>(plan.blocks), kernel_threads,
-                                    static_cast<std::size_t>(plan.shared_bytes), stream>>>(
-        plan.tile, plan.table, source, target);
+    table_tile_kernel<unit_bytes>
+        <<<blocks(), kernel_threads, static_cast<std::size_t>(plan.shared_bytes), stream>>>(
+            plan.tile, plan.table, repeats, source, target);
     return cudaGetLastError();
   }
 
   template <bool to_columns, bool across>
   int records() const {
+    CHECK(repeats.origins == nullptr, "records are launched one nest at a time");
     // Only the target is written.
     std::byte* from = const_cast<std::byte*>(source);
     records_kernel<to_columns, across><<<static_cast<unsigned>(plan.blocks), kernel_threads,
@@ -190,8 +202,10 @@ struct Launch {
 
 }  // namespace
 
-int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, void* stream) {
-  return select_kernel(plan, Launch{plan, source, target, static_cast<cudaStream_t>(stream)});
+int launch(const KernelPlan& plan, const Repeats& repeats, const std::byte* source,
+           std::byte* target, void* stream) {
+  const Launch launch{plan, repeats, source, target, static_cast<cudaStream_t>(stream)};
+  return select_kernel(plan, launch);
 }
 
 int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,

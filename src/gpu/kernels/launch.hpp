@@ -8,12 +8,15 @@
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
 #include "gpu/kernels/place_list.hpp"
+#include "gpu/kernels/repeated_nest.hpp"
 
 namespace tranship::gpu {
 
-/// Launches a kernel on the current device. stream: A cudaStream_t. Returns a cudaError_t: 0 is
-/// success.
-int launch(const KernelPlan& plan, const std::byte* source, std::byte* target, void* stream);
+/// Launches a kernel on the current device, for one nest or for several of its shape, whose origins
+/// the GPU must be able to read until the kernel has ended. stream: A cudaStream_t. Returns a
+/// cudaError_t: 0 is success.
+int launch(const KernelPlan& plan, const Repeats& repeats, const std::byte* source,
+           std::byte* target, void* stream);
 
 /// Launches a kernel that converts numbers.
 int launch_cast(const CastPlan& plan, const std::byte* source, std::byte* target, void* stream);
@@ -37,7 +40,8 @@ int launch_places(const PlaceLaunch& places, const std::byte* source, std::byte*
 
 /// Makes the same accesses in the same order of blocks in host memory, for tests and for emulated
 /// GPUs.
-void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target);
+void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target,
+                 const Repeats& repeats = {});
 void run_cast_on_host(const CastPlan& plan, const std::byte* source, std::byte* target);
 void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
                         std::byte* target);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
-#include <tuple>
+#include <utility>
 
 #include "base/check.hpp"
 
+#include "gpu/kernels/alike_nests.hpp"
 #include "gpu/kernels/kernel_body.hpp"
 #include "gpu/kernels/nest_work.hpp"
 
@@ -14,48 +14,10 @@ namespace tranship::gpu {
 namespace {
 
 constexpr std::int64_t blocks_most = (std::int64_t{1} << 31) - 1;
-/// Bits of an address that determine its alignment.
-constexpr std::int64_t alignment_bits = vector_bytes_max - 1;
-
-struct ByShape {
-  bool operator()(const LoopNest* a, const LoopNest* b) const {
-    if (a->element_bytes != b->element_bytes) return a->element_bytes < b->element_bytes;
-    if (a->rank != b->rank) return a->rank < b->rank;
-    const auto key = [](const Loop& loop) {
-      return std::tie(loop.extent, loop.source_stride, loop.target_stride);
-    };
-    return std::lexicographical_compare(
-        a->loops.begin(), a->loops.begin() + a->rank, b->loops.begin(), b->loops.begin() + b->rank,
-        [&](const Loop& one, const Loop& other) { return key(one) < key(other); });
-  }
-};
-
-bool same_shape(const LoopNest& a, const LoopNest& b) {
-  return a.element_bytes == b.element_bytes && a.rank == b.rank &&
-         std::equal(a.loops.begin(), a.loops.begin() + a.rank, b.loops.begin());
-}
-
-/// The nests of one shape, and the or-ed bits of all the addresses at which they begin.
-struct Alike {
-  std::vector<const LoopNest*> nests;
-  std::int64_t source_bits = 0;
-  std::int64_t target_bits = 0;
+/// The nests of one shape, and its plans in a list.
+struct ListedShape {
+  AlikeNests alike;
   std::vector<KernelPlan> plans;
-
-  /// Plans a nest of this shape for any of these addresses.
-  void plan(const KernelTuning& tuning) {
-    LoopNest any = *nests[0];
-    any.source_offset = source_bits & alignment_bits;
-    any.target_offset = target_bits & alignment_bits;
-    plans.clear();
-    plan_kernels(any, nullptr, nullptr, plans, tuning);
-    for (KernelPlan& plan : plans) {
-      plan.source_offset -= any.source_offset;
-      plan.target_offset -= any.target_offset;
-      plan.source_low -= any.source_offset;
-      plan.source_high -= any.source_offset;
-    }
-  }
 
   /// Returns whether there are list kernels for all plans of this shape.
   bool listed() const {
@@ -74,45 +36,17 @@ struct Alike {
   }
 };
 
-using Shapes = std::map<const LoopNest*, Alike, ByShape>;
-
-/// Returns whether a loop has a negative target stride: then the nest's first address is not its
-/// lowest.
-bool walks_backwards(const LoopNest& nest) {
-  return std::any_of(nest.loops.begin(), nest.loops.begin() + nest.rank,
-                     [](const Loop& loop) { return loop.target_stride < 0; });
-}
-
-Shapes shapes_of(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
-                 std::vector<LoopNest>& rest) {
-  Shapes shapes;
-  auto last = shapes.end();
-  for (const LoopNest& nest : nests) {
-    if (nest.bytes() == 0) continue;
-    if (walks_backwards(nest)) {
-      rest.push_back(nest);
-      continue;
-    }
-    const bool again = last != shapes.end() && same_shape(nest, *last->first);
-    if (!again) last = shapes.try_emplace(&nest).first;
-    last->second.nests.push_back(&nest);
-    last->second.source_bits |= address_bits(source, nest.source_offset);
-    last->second.target_bits |= address_bits(target, nest.target_offset);
-  }
-  return shapes;
-}
-
 /// A nest of a list under construction, and the number of its blocks.
 struct Entry {
   ListedNest nest;
   std::int64_t blocks;
 };
 
-void append(const Alike& alike, NestList& list, std::vector<Entry>& entries) {
-  for (const KernelPlan& plan : alike.plans) {
+void append(const ListedShape& shape, NestList& list, std::vector<Entry>& entries) {
+  for (const KernelPlan& plan : shape.plans) {
     const auto number = static_cast<std::int32_t>(list.plans.size());
     list.plans.push_back(plan);
-    for (const LoopNest* nest : alike.nests) {
+    for (const LoopNest* nest : shape.alike.nests) {
       entries.push_back({{nest->source_offset, nest->target_offset, number}, plan.blocks});
     }
   }
@@ -212,25 +146,28 @@ void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const 
   lists = {};
   lists.shifted.shifted = true;
   std::int32_t& narrowest = lists.aligned.element_bytes;
-  Shapes shapes = shapes_of(nests, source, target, rest);
   KernelTuning tuning = given;
   tuning.in_list = true;
   for (const LoopNest& nest : nests) tuning.list_bytes += nest.bytes();
-  for (auto& [nest, alike] : shapes) {
-    alike.plan(tuning);
-    if (alike.listed()) narrowest = std::min(narrowest, alike.element_bytes());
+  std::vector<ListedShape> shapes;
+  for (AlikeNests& alike : group_by_shape(nests, source, target, rest)) {
+    std::vector<KernelPlan> plans = alike.plan(tuning);
+    const ListedShape& shape = shapes.emplace_back(ListedShape{std::move(alike), std::move(plans)});
+    if (shape.listed()) narrowest = std::min(narrowest, shape.element_bytes());
   }
   // Long runs that would be moved in narrower accesses because of other nests are shifted, too.
   tuning.element_bytes_max = narrowest;
   std::vector<Entry> aligned, shifted;
-  for (auto& [nest, alike] : shapes) {
-    if (!alike.listed()) {
-      for (const LoopNest* one : alike.nests) rest.push_back(*one);
+  for (ListedShape& shape : shapes) {
+    if (!shape.listed()) {
+      for (const LoopNest* one : shape.alike.nests) rest.push_back(*one);
       continue;
     }
-    if (!alike.shifted() && alike.element_bytes() != narrowest) alike.plan(tuning);
-    const bool misaligned = alike.shifted();
-    append(alike, misaligned ? lists.shifted : lists.aligned, misaligned ? shifted : aligned);
+    if (!shape.shifted() && shape.element_bytes() != narrowest) {
+      shape.plans = shape.alike.plan(tuning);
+    }
+    const bool misaligned = shape.shifted();
+    append(shape, misaligned ? lists.shifted : lists.aligned, misaligned ? shifted : aligned);
   }
   const bool fit = complete(lists.aligned, aligned, tuning.band_nests) &&
                    complete(lists.shifted, shifted, tuning.band_nests);

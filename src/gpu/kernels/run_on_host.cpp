@@ -10,6 +10,7 @@
 #include "gpu/kernels/pieces_body.hpp"
 #include "gpu/kernels/place_list_body.hpp"
 #include "gpu/kernels/records_body.hpp"
+#include "gpu/kernels/repeated_nest_body.hpp"
 #include "gpu/kernels/select_kernel.hpp"
 #include "gpu/kernels/table_tile_body.hpp"
 
@@ -45,11 +46,24 @@ class SharedMemory {
 /// The addresses of a run on the host, for the kernel that select_kernel() selects.
 struct HostRun {
   const KernelPlan& plan;
+  const Repeats& repeats;
   const std::byte* source;
   std::byte* target;
 
+  /// Calls `move(block of its nest, source, target)` for all blocks of the launch.
+  template <typename Move>
+  void each_block(const Move& move) const {
+    for (std::uint32_t block = 0; block < plan.blocks * repeats.count; ++block) {
+      const std::byte* from = source;
+      std::byte* to = target;
+      const std::uint32_t number = enter_nest(repeats, block, from, to);
+      move(number, from, to);
+    }
+  }
+
   template <int element_bytes, bool shifted>
   int direct() const {
+    CHECK(repeats.origins == nullptr, "nests without shared memory are launched as a list");
     for (std::uint32_t block = 0; block < plan.blocks; ++block) {
       move_block<element_bytes, shifted>(plan, block, source, target);
     }
@@ -69,14 +83,14 @@ struct HostRun {
   template <int element_bytes, int source_bytes, int target_bytes, int loops>
   int box() const {
     std::vector<std::byte> shared(static_cast<std::size_t>(plan.shared_bytes));
-    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
-      const Place place = locate(plan, block, source, target);
+    each_block([&](std::uint32_t block, const std::byte* from, std::byte* to) {
+      const Place place = locate(plan, block, from, to);
       if (place.full) {
         box_block<element_bytes, source_bytes, target_bytes, loops, true>(place, shared.data());
       } else {
         box_block<element_bytes, source_bytes, target_bytes, loops, false>(place, shared.data());
       }
-    }
+    });
     return 0;
   }
 
@@ -85,18 +99,18 @@ struct HostRun {
     const TilePlan& tile = plan.tile;
     SharedMemory shared(plan);
     auto* rows = reinterpret_cast<std::int64_t*>(shared.bytes() + tile.rows_at);
-    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
-      const TilePlace place = locate_tile(tile, block, source, target);
+    each_block([&](std::uint32_t block, const std::byte* from, std::byte* to) {
+      const TilePlace place = locate_tile(tile, block, from, to);
       for (std::uint32_t thread = 0; thread < threads; ++thread) {
         tile_rows(tile, place, thread, rows);
       }
       for (std::uint32_t thread = 0; thread < threads; ++thread) {
-        load_tile<unit_bytes>(tile, place, thread, source + tile.source_high, rows, shared.bytes());
+        load_tile<unit_bytes>(tile, place, thread, from + tile.source_high, rows, shared.bytes());
       }
       for (std::uint32_t thread = 0; thread < threads; ++thread) {
         store_tile<unit_bytes, kind>(tile, place, thread, rows, shared.bytes());
       }
-    }
+    });
     return 0;
   }
 
@@ -106,20 +120,20 @@ struct HostRun {
     const TablePlan& table = plan.table;
     SharedMemory shared(plan);
     auto* rows = reinterpret_cast<std::int64_t*>(shared.bytes() + tile.rows_at);
-    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
-      const TilePlace place = locate_table_tile(tile, table, block, source, target);
+    each_block([&](std::uint32_t block, const std::byte* from, std::byte* to) {
+      const TilePlace place = locate_table_tile(tile, table, block, from, to);
       for (std::uint32_t thread = 0; thread < threads; ++thread) {
         table_rows(tile, table, place, thread, rows, shared.bytes() + table.bases_at);
         load_table(table, thread, shared.bytes());
       }
       for (std::uint32_t thread = 0; thread < threads; ++thread) {
-        load_tile<unit_bytes>(tile, place, thread, source + tile.source_high, rows, shared.bytes());
+        load_tile<unit_bytes>(tile, place, thread, from + tile.source_high, rows, shared.bytes());
         widen_table<unit_bytes>(table, thread, shared.bytes());
       }
       for (std::uint32_t thread = 0; thread < threads; ++thread) {
         store_table<unit_bytes>(tile, table, place, thread, rows, shared.bytes());
       }
-    }
+    });
     return 0;
   }
 
@@ -145,6 +159,7 @@ struct HostRun {
 
   template <bool to_columns, bool across>
   int records() const {
+    CHECK(repeats.origins == nullptr, "records are launched one nest at a time");
     SharedMemory shared(plan);
     std::byte* from = const_cast<std::byte*>(source);  // only the target is written
     for (std::uint32_t block = 0; block < plan.blocks; ++block) {
@@ -181,8 +196,9 @@ struct HostList {
 
 }  // namespace
 
-void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target) {
-  const int result = select_kernel(plan, HostRun{plan, source, target});
+void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target,
+                 const Repeats& repeats) {
+  const int result = select_kernel(plan, HostRun{plan, repeats, source, target});
   CHECK(result == 0, "a kernel failed on the host");
 }
 
