@@ -129,3 +129,27 @@ def test_one_bad_pair_stops_all(gpus: ts.Engine, memory: str) -> None:
     with pytest.raises(ts.InvalidArgument, match="differ in extent"):
         gpus.copy_all(zip(sources, targets, strict=True))
     assert np.array_equal(content(gpus, targets[1]), np.zeros(5))
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_transposes_of_equal_matrices(gpus: ts.Engine, data: st.DataObject) -> None:
+    """Matrices of one shape go in one launch, others beside them in their own."""
+    kind = data.draw(st.sampled_from(["u1", "f2", "f4", "f8", "c16", "V3", "V12"]))
+    sizes = st.tuples(st.integers(1, 40), st.integers(1, 40))
+    shapes = data.draw(st.lists(sizes, min_size=1, max_size=3)) * data.draw(st.integers(1, 6))
+    device = data.draw(st.sampled_from(["device0", "device1"]))
+    random = np.random.default_rng(len(shapes))
+    pairs, expected = [], []
+    for rows, columns in shapes:
+        raw = random.bytes(rows * columns * np.dtype(kind).itemsize)
+        matrix = np.frombuffer(raw, kind).reshape(rows, columns)
+        target = gpus.empty((columns, rows), kind, memory=device)
+        pairs.append((filled(gpus, matrix, device).T, target))
+        expected.append(np.ascontiguousarray(matrix.T).tobytes())
+    prepared = gpus.prepare_all(pairs)
+    for start in (lambda: gpus.copy_all(pairs), lambda: gpus.copy_all(pairs), prepared.start):
+        for _, target in pairs:
+            target.fill(np.zeros((), kind)[()])
+        start().wait(timeout=20)
+        assert [content(gpus, target).tobytes() for _, target in pairs] == expected

@@ -27,7 +27,9 @@ def gpu_calls(bench: Bench) -> None:
         for side in (bench.pick(64, 8), bench.pick(256, 16)):
             for width in (1, 2):
                 faces(bench, engine, torch, side, width)
-        pairs(bench, engine, torch)
+        for pair_bytes in (PAIR_BYTES, 32 * PAIR_BYTES):
+            pairs(bench, engine, torch, pair_bytes)
+        transposes(bench, engine, torch)
         if torch is not None:
             other_pairs(bench, engine, torch)
 
@@ -112,15 +114,29 @@ def faces(bench: Bench, engine: Engine, torch: Any, side: int, width: int) -> No
     calls.measure(bench, case, wanted, bench.pick(300, 3))
 
 
-def pairs(bench: Bench, engine: Engine, torch: Any) -> None:
+def pairs(bench: Bench, engine: Engine, torch: Any, pair_bytes: int) -> None:
     """Measures rows of two arrays, which are arrays of their own for the call."""
-    shape = (bench.pick(PAIRS, 20), PAIR_BYTES // 4)
+    shape = (bench.pick(PAIRS, 20), pair_bytes // 4)
     source, target = (Side(engine, "device0", shape, "f4") for _ in range(2))
     data = random_bytes(source.nbytes)
     source.write(data)
     given = [(source.array[k], target.array[k]) for k in range(shape[0])]
     calls = Calls(engine, torch, given, [target])
-    calls.measure(bench, f"{shape[0]} pairs of {PAIR_BYTES} B", data, bench.pick(60, 2))
+    calls.measure(bench, f"{shape[0]} pairs of {pair_bytes} B", data, bench.pick(60, 2))
+
+
+def transposes(bench: Bench, engine: Engine, torch: Any) -> None:
+    """Measures matrices of 48 KiB, each of which is transposed."""
+    count, rows, columns = bench.pick(PAIRS, 20), 96, 128
+    source = Side(engine, "device0", (count, rows, columns), "f4")
+    target = Side(engine, "device0", (count, columns, rows), "f4")
+    data = random_bytes(source.nbytes)
+    source.write(data)
+    matrices = data.view("f4").reshape(count, rows, columns)
+    wanted = np.ascontiguousarray(matrices.transpose(0, 2, 1)).reshape(-1).view(np.uint8)
+    given = [(source.array[k].T, target.array[k]) for k in range(count)]
+    calls = Calls(engine, torch, given, [target])
+    calls.measure(bench, f"{count} transposes of {rows} x {columns}", wanted, bench.pick(30, 2))
 
 
 def other_pairs(bench: Bench, engine: Engine, torch: Any) -> None:
