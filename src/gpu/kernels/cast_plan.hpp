@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/loop_nest.hpp"
-#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/nest_plan.hpp"
 
 namespace tranship::gpu {
 

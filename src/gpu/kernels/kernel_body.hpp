@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/check.hpp"
-#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/nest_plan.hpp"
 
 #ifdef __CUDACC__
 #define TRANSHIP_DEVICE __host__ __device__ __forceinline__

@@ -7,6 +7,7 @@
 #include "gpu/kernels/cast_plan.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
+#include "gpu/kernels/piece.hpp"
 #include "gpu/kernels/place_list.hpp"
 #include "gpu/kernels/repeated_nest.hpp"
 

@@ -6,7 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/kernel_tuning.hpp"
+#include "gpu/kernels/nest_plan.hpp"
 
 namespace tranship::gpu {
 

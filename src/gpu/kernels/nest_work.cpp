@@ -44,6 +44,12 @@ std::int64_t even_extent(std::int64_t extent, std::int64_t wished, std::int64_t 
   return best;
 }
 
+std::int64_t work_bytes(const Work& work) {
+  std::int64_t bytes = work.element_bytes;
+  for (const Loop& loop : work.loops) bytes *= loop.extent;
+  return bytes;
+}
+
 Work normalise(const LoopNest& nest) {
   Work work{nest.element_bytes, nest.source_offset, nest.target_offset, {}};
   for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {

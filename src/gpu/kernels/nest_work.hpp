@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/nest_plan.hpp"
 
 namespace tranship::gpu {
 
@@ -20,6 +20,9 @@ struct Work {
   std::int64_t target_offset = 0;
   std::vector<Loop> loops;
 };
+
+/// Returns the bytes that a nest moves.
+std::int64_t work_bytes(const Work& work);
 
 /// Removes loops of one index and reverses those that walk the target backwards.
 Work normalise(const LoopNest& nest);

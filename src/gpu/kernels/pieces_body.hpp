@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "gpu/kernels/direct_body.hpp"
+#include "gpu/kernels/piece.hpp"
 
 namespace tranship::gpu {
 

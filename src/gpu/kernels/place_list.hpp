@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/indexed_nest.hpp"
-#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/nest_plan.hpp"
 
 namespace tranship::gpu {
 

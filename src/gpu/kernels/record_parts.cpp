@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/kernels/table_tile_plan.hpp"
+
 namespace tranship::gpu {
 namespace {
 

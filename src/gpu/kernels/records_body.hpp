@@ -6,6 +6,7 @@
 #pragma once
 
 #include "gpu/kernels/kernel_body.hpp"
+#include "gpu/kernels/records_plan.hpp"
 
 namespace tranship::gpu {
 

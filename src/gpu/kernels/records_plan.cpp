@@ -4,6 +4,8 @@
 #include <numeric>
 
 #include "base/check.hpp"
+#include "gpu/kernels/kernel_plan.hpp"
+#include "gpu/kernels/nest_work.hpp"
 #include "gpu/kernels/records_body.hpp"
 
 namespace tranship::gpu {

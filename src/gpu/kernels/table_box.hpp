@@ -8,8 +8,11 @@
 #include <limits>
 #include <vector>
 
+#include "gpu/kernels/kernel_tuning.hpp"
 #include "gpu/kernels/nest_work.hpp"
 #include "gpu/kernels/record_parts.hpp"
+#include "gpu/kernels/table_tile_plan.hpp"
+#include "gpu/kernels/tile_plan.hpp"
 
 namespace tranship::gpu {
 

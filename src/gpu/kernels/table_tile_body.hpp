@@ -5,6 +5,7 @@
 // look for the end of its period.
 #pragma once
 
+#include "gpu/kernels/table_tile_plan.hpp"
 #include "gpu/kernels/tile_body.hpp"
 
 namespace tranship::gpu {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "gpu/kernels/kernel_body.hpp"
+#include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/table_box.hpp"
 
 namespace tranship::gpu {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "gpu/kernels/direct_body.hpp"
+#include "gpu/kernels/tile_plan.hpp"
 
 namespace tranship::gpu {
 

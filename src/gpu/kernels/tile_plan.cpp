@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.hpp"
+#include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/tile_body.hpp"
 #include "gpu/kernels/tile_shape.hpp"
 

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "gpu/kernels/kernel_tuning.hpp"
 #include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/tile_plan.hpp"
 
 namespace tranship::gpu {
 
