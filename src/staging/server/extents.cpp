@@ -20,15 +20,14 @@ Status ObjectStore::put_empty(ClientConnection client, const PutRequest& request
 
 Result<std::variant<Extent, Waiting>> ObjectStore::extent(const GetRequest& request) const {
   using Answer = std::variant<Extent, Waiting>;
-  const auto found = variables_.find(request.variable);
-  const std::uint64_t incarnation = request.incarnation.number;
-  if (found == variables_.end() || (incarnation != 0 && found->second.incarnation != incarnation)) {
+  const HeldVariable* variable = variables_.visible(request);
+  if (variable == nullptr) {
     return Answer(Waiting{"nothing has been put to " + in_quotes(request.variable) + " yet"});
   }
-  const VersionHistory& versions = found->second.versions;
+  const VersionHistory& versions = variable->versions;
   if (request.choice == VersionChoice::exact) {
     if (versions.was_discarded(request.version)) {
-      return discarded(request.variable, found->second, request.version);
+      return discarded(request.variable, *variable, request.version);
     }
     const VersionIndex* held = versions.find(request.version);
     if (held != nullptr && held->has_extent()) return Answer(held->extent(request.version));

@@ -74,7 +74,7 @@ bool ObjectStore::hides(const VersionIndex& index, const Box& box, std::uint64_t
 /// other servers, which learn of it in the same way, or as of orphans.
 void ObjectStore::drop_hidden(const std::string& name, std::int64_t version, const Box& box,
                               std::uint64_t order) {
-  Variable& variable = variables_.at(name);
+  HeldVariable& variable = variables_.at(name);
   VersionIndex& index = variable.versions.at(version);
   std::vector<std::uint64_t> numbers;
   index.find_objects(box, numbers);

@@ -31,6 +31,7 @@ ObjectStore::ObjectStore(Options options)
       residency_({options_.memory_bytes, options_.segment_bytes,
                   options_.full == Full::spill ? options_.spill_bytes : 0, options_.make_segment,
                   options_.take_pages, options_.give_back_pages}),
+      variables_(options_.limits, options_.versions_max),
       deletions_(options_.servers),
       reads_({options_.limits, options_.now_ns}, objects_, residency_, leases_) {}
 
@@ -41,61 +42,32 @@ std::set<std::string> ObjectStore::take_changes() {
 }
 
 /// Returns the variable that the request describes, which is made unless it is there.
-Result<ObjectStore::Variable*> ObjectStore::incarnation_of(const PutRequest& request) {
+Result<HeldVariable*> ObjectStore::incarnation_of(const PutRequest& request) {
   if (Status status = check_element(request); !status) return status.error();
-  auto found = variables_.find(request.variable);
-  if (found != variables_.end() && found->second.incarnation < request.incarnation.number) {
-    erase_variable(found);  // it was deleted, by a client that died before it could say so here
-    found = variables_.end();
+  HeldVariable* variable = variables_.find(request.variable);
+  if (variable != nullptr && variable->incarnation < request.incarnation.number) {
+    // It was deleted, by a client that died before it could say so here.
+    erase_variable(request.variable, *variable);
+    variable = nullptr;
   }
-  if (found == variables_.end()) return make_variable(request);
-  Variable& variable = found->second;
-  if (variable.incarnation != request.incarnation.number) {
+  if (variable == nullptr) return variables_.make(request);
+  if (variable->incarnation != request.incarnation.number) {
     return Error{ErrorCode::not_found, in_quotes(request.variable) + " is being deleted",
                  "put it again if it is to be there"};
   }
-  return &variable;
+  return variable;
 }
 
 /// Returns the variable of a put, unless it takes no such object.
-Result<ObjectStore::Variable*> ObjectStore::variable_for(const PutRequest& request) {
-  const auto known = incarnation_of(request);
-  if (!known) return known.error();
-  Variable& variable = **known;
-  if (Status s = check_fits(request, variable.type, variable.element_bytes, variable.rank); !s) {
-    return s.error();
-  }
-  if (variable.versions.was_discarded(request.version)) {
-    return Error{ErrorCode::not_found,
-                 version_of(request.variable, request.version) + " was discarded",
-                 "put a later one, or keep more versions"};
-  }
-  if (variable.versions.is_too_old(request.version)) {
-    return Error{ErrorCode::not_found, version_of(request.variable, request.version) +
-                                           " is older than the versions that are kept, of which " +
-                                           "there may be " + std::to_string(options_.versions_max)};
-  }
-  return &variable;
-}
-
-/// Makes a variable as its first put describes it.
-Result<ObjectStore::Variable*> ObjectStore::make_variable(const PutRequest& request) {
-  if (Status s = check_name(request.variable, options_.limits.name_bytes); !s) return s.error();
-  const std::int64_t limit = options_.limits.variables;
-  if (std::ssize(variables_) >= limit) {
-    return limit_reached("the variables that the server knows are", limit, "staging_variables");
-  }
-  Variable made(options_.versions_max,
-                static_cast<std::size_t>(options_.limits.versions_remembered));
-  made.incarnation = request.incarnation.number;
-  made.type = request.type;
-  made.element_bytes = request.element_bytes;
-  made.rank = request.box.rank;
-  return &variables_.emplace(request.variable, std::move(made)).first->second;
+Result<HeldVariable*> ObjectStore::variable_for(const PutRequest& request) {
+  auto variable = incarnation_of(request);
+  if (!variable) return variable;
+  if (Status status = variables_.check_put(request, **variable); !status) return status.error();
+  return variable;
 }
 
 /// Checks that limits allow one more object or index entry.
-Status ObjectStore::check_limits(ClientConnection client, const Variable& variable,
+Status ObjectStore::check_limits(ClientConnection client, const HeldVariable& variable,
                                  std::int64_t version) const {
   const Limits& limits = options_.limits;
   if (std::ssize(objects_) + static_cast<std::int64_t>(entries_.size()) >= limits.boxes) {
@@ -233,7 +205,7 @@ Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t
     drop(number);
     return why;
   }
-  Variable& variable = variables_.at(object.variable);
+  HeldVariable& variable = variables_.at(object.variable);
   order_ = std::max(order_, order_before) + 1;
   object.order = order_;
   object.checksum = checksum;
@@ -266,7 +238,7 @@ void ObjectStore::give_up(std::uint64_t number) {
   objects_.erase(number);
   changes_.insert(object.variable);  // readers that wait for it search again
   if (object.discarded) return;
-  Variable& variable = variables_.at(object.variable);
+  HeldVariable& variable = variables_.at(object.variable);
   variable.versions.at(object.version).end_put();
   discard_excess(object.variable, variable);
   drop_if_unused(object.variable, object.version);
@@ -303,9 +275,9 @@ Result<std::uint64_t> ObjectStore::index(ClientConnection client, const PutReque
 /// Returns the number of an entry; nothing if there is none.
 std::optional<std::uint64_t> ObjectStore::entry_of(const std::string& name, std::int64_t version,
                                                    const ObjectId& object) const {
-  const auto variable = variables_.find(name);
-  if (variable == variables_.end()) return std::nullopt;
-  const VersionIndex* held = variable->second.versions.find(version);
+  const HeldVariable* variable = variables_.find(name);
+  if (variable == nullptr) return std::nullopt;
+  const VersionIndex* held = variable->versions.find(version);
   return held == nullptr ? std::nullopt : held->entry(object);
 }
 
@@ -328,7 +300,7 @@ void ObjectStore::unindex(ClientConnection client, const std::string& name, std:
   const auto key = open_entry_of(client, name, number, object);
   if (!key) return;
   const IndexEntry& entry = entries_.at(*key);
-  Variable& variable = variables_.at(name);
+  HeldVariable& variable = variables_.at(name);
   VersionIndex& version = variable.versions.at(number);
   if (entry.state == IndexEntry::State::pending) {
     leases_.remove_entry(client, *key);
@@ -347,7 +319,7 @@ void ObjectStore::confirm(ClientConnection client, const std::string& name, std:
   const auto key = open_entry_of(client, name, number, object);
   if (!key) return;
   IndexEntry& entry = entries_.at(*key);
-  Variable& variable = variables_.at(name);
+  HeldVariable& variable = variables_.at(name);
   if (entry.state == IndexEntry::State::pending) {
     leases_.remove_entry(client, *key);
     variable.versions.at(number).end_put();
@@ -361,20 +333,19 @@ void ObjectStore::confirm(ClientConnection client, const std::string& name, std:
 
 /// Forgets a version of which nothing is there, and a variable of which nothing ever was.
 void ObjectStore::drop_if_unused(const std::string& name, std::int64_t version) {
-  const auto found = variables_.find(name);
-  Variable& variable = found->second;
+  HeldVariable& variable = variables_.at(name);
   variable.versions.drop_if_unused(version);
-  if (variable.versions.empty() && !variable.bounds) variables_.erase(found);
+  if (variable.versions.empty() && !variable.bounds) variables_.erase(name);
 }
 
 /// Discards the versions above the limit.
-void ObjectStore::discard_excess(const std::string& name, Variable& variable) {
+void ObjectStore::discard_excess(const std::string& name, HeldVariable& variable) {
   for (const std::int64_t version : variable.versions.excess()) {
     discard_version(name, variable, version);
   }
 }
 
-void ObjectStore::discard_version(const std::string& name, Variable& variable,
+void ObjectStore::discard_version(const std::string& name, HeldVariable& variable,
                                   std::int64_t version) {
   drop_version(name, version, variable.versions.discard(version));
 }
@@ -405,26 +376,25 @@ void ObjectStore::drop_version(const std::string& name, std::int64_t version,
   if (options_.on_discard) options_.on_discard(name, version);
 }
 
-void ObjectStore::erase_variable(ByName<Variable>::Map::iterator found) {
-  const std::string name = found->first;
-  VersionHistory& versions = found->second.versions;
+void ObjectStore::erase_variable(const std::string& name, HeldVariable& variable) {
+  VersionHistory& versions = variable.versions;
   while (!versions.held().empty()) {
     const std::int64_t version = versions.held().begin()->first;
     drop_version(name, version, versions.remove(version));
   }
   changes_.insert(name);
-  variables_.erase(found);
+  variables_.erase(name);
 }
 
 bool ObjectStore::remove(const std::string& name, std::uint64_t number) {
   deletions_.add(name, number);
-  const auto found = variables_.find(name);
-  if (found == variables_.end()) return false;
+  HeldVariable* variable = variables_.find(name);
+  if (variable == nullptr) return false;
   // What was made after the deletion is another variable of that name, unless no metadata server
   // can have counted so far meanwhile.
-  const std::uint64_t incarnation = found->second.incarnation;
+  const std::uint64_t incarnation = variable->incarnation;
   if (incarnation > number && incarnation - number < std::uint64_t{1} << 32) return false;
-  erase_variable(found);
+  erase_variable(name, *variable);
   return true;
 }
 
@@ -438,7 +408,7 @@ void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
   ServerObject& object = found->second;
   if (std::erase(object.index_servers, index_server) == 0 || !object.index_servers.empty()) return;
   object.discarded = true;
-  Variable& variable = variables_.at(object.variable);
+  HeldVariable& variable = variables_.at(object.variable);
   if (object.order == 0) {
     variable.versions.at(object.version).end_put();  // its commit fails
   } else {
@@ -450,11 +420,11 @@ void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
 }
 
 Status ObjectStore::discard(const std::string& name, std::int64_t version) {
-  const auto found = variables_.find(name);
-  if (found == variables_.end() || !found->second.versions.contains(version)) {
+  HeldVariable* variable = variables_.find(name);
+  if (variable == nullptr || !variable->versions.contains(version)) {
     return Error{ErrorCode::not_found, "there is no " + version_of(name, version)};
   }
-  discard_version(name, found->second, version);
+  discard_version(name, *variable, version);
   return {};
 }
 
@@ -481,7 +451,7 @@ void ObjectStore::lost(ClientConnection client) {
   for (const std::uint64_t number : leases_.take_entries(client)) {
     IndexEntry& entry = entries_.at(number);
     entry.state = IndexEntry::State::doubtful;
-    Variable& variable = variables_.at(entry.variable);
+    HeldVariable& variable = variables_.at(entry.variable);
     variable.versions.at(entry.version).end_put();
     changes_.insert(entry.variable);
     const std::string name = entry.variable;
@@ -522,7 +492,7 @@ std::vector<StoredObject> ObjectStore::own_objects(const VersionIndex& version,
   return objects;
 }
 
-Error ObjectStore::discarded(const std::string& name, const Variable& variable,
+Error ObjectStore::discarded(const std::string& name, const HeldVariable& variable,
                              std::int64_t version) const {
   std::string kept;
   const auto& held = variable.versions.held();
@@ -533,24 +503,11 @@ Error ObjectStore::discarded(const std::string& name, const Variable& variable,
   return {ErrorCode::not_found, version_of(name, version) + " was discarded" + kept};
 }
 
-/// Returns null if there is none yet.
-Result<const ObjectStore::Variable*> ObjectStore::variable_of(const GetRequest& request) const {
-  const auto found = variables_.find(request.variable);
-  if (found == variables_.end()) return nullptr;
-  // An incarnation that was deleted is not there, even for a client that was not notified yet.
-  const std::uint64_t incarnation = request.incarnation.number;
-  if (incarnation != 0 && found->second.incarnation != incarnation) return nullptr;
-  if (found->second.rank != request.box.rank) {
-    return wrong_rank(request.variable, found->second.rank, request.box);
-  }
-  return &found->second;
-}
-
 Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get(
     ClientConnection client, const GetRequest& request, RequestId request_id) {
   using Answer = std::variant<FoundObjects, Waiting, NeedsOtherServers>;
   if (Status status = reads_.check(client); !status) return status.error();
-  const auto variable = variable_of(request);
+  const auto variable = variables_.visible_box(request);
   if (!variable) return variable.error();
   if (*variable == nullptr) {
     return Answer(Waiting{"nothing has been put to " + in_quotes(request.variable) + " yet"});
@@ -574,7 +531,7 @@ Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get(
 }
 
 Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get_version(
-    ClientConnection client, const GetRequest& request, const Variable& variable,
+    ClientConnection client, const GetRequest& request, const HeldVariable& variable,
     std::int64_t version, RequestId request_id) {
   using Answer = std::variant<FoundObjects, Waiting, NeedsOtherServers>;
   const VersionIndex* held = variable.versions.find(version);
@@ -609,7 +566,7 @@ Result<std::variant<FoundObjects, Waiting>> ObjectStore::find(ClientConnection c
                                                               RequestId request_id) {
   using Answer = std::variant<FoundObjects, Waiting>;
   if (Status status = reads_.check(client); !status) return status.error();
-  const auto variable = variable_of(request);
+  const auto variable = variables_.visible_box(request);
   if (!variable) return variable.error();
   if (*variable == nullptr) {
     return Answer(Waiting{"nothing has been put to " + in_quotes(request.variable) + " yet"});
@@ -650,9 +607,9 @@ Result<std::vector<LeasedObject>> ObjectStore::lease(ClientConnection client,
                                                      std::span<const std::uint64_t> objects,
                                                      std::uint64_t& lease, RequestId request_id) {
   if (Status status = reads_.check(client); !status) return status.error();
-  const auto variable = variables_.find(name);
-  if (variable != variables_.end() && variable->second.versions.was_discarded(version)) {
-    return discarded(name, variable->second, version);
+  const HeldVariable* variable = variables_.find(name);
+  if (variable != nullptr && variable->versions.was_discarded(version)) {
+    return discarded(name, *variable, version);
   }
   std::vector<LeasedObject> answers;
   std::vector<std::uint64_t> here;
@@ -677,33 +634,6 @@ Result<std::vector<LeasedObject>> ObjectStore::lease(ClientConnection client,
 void ObjectStore::ended(const Move& move, const Status& status) {
   residency_.ended(move, status);
   if (move.kind == Move::Kind::in) changes_.insert("");
-}
-
-std::optional<VariableInfo> ObjectStore::describe(const std::string& name) const {
-  const auto found = variables_.find(name);
-  if (found == variables_.end() || !found->second.bounds) return std::nullopt;
-  const Variable& variable = found->second;
-  return VariableInfo{name, variable.type, variable.element_bytes, *variable.bounds, {}, 0};
-}
-
-std::optional<VariableInfo> ObjectStore::info(const std::string& name,
-                                              std::optional<std::int64_t> after,
-                                              std::size_t versions_max) const {
-  auto info = describe(name);
-  if (!info) return info;
-  const auto& versions = variables_.at(name).versions.held();
-  auto one = after ? versions.upper_bound(*after) : versions.begin();
-  for (; one != versions.end() && info->versions.size() < versions_max; ++one) {
-    const auto objects = one->second.objects();
-    if (objects > 0) info->versions.push_back({one->first, objects, one->second.bytes()});
-  }
-  return info;
-}
-
-std::vector<std::string> ObjectStore::names_from(const std::string& first,
-                                                 std::size_t count_max) const {
-  return variables_.names_from(first, count_max,
-                               [](const Variable& one) { return one.bounds.has_value(); });
 }
 
 std::vector<VariableInfo> ObjectStore::list() const {

@@ -14,14 +14,13 @@
 
 #include "base/error.hpp"
 #include "staging/model/box.hpp"
-#include "staging/model/by_name.hpp"
 #include "staging/model/deletions.hpp"
 #include "staging/model/leases.hpp"
 #include "staging/model/limits.hpp"
 #include "staging/model/parts.hpp"
 #include "staging/model/requests.hpp"
 #include "staging/model/residency.hpp"
-#include "staging/model/version_history.hpp"
+#include "staging/server/held_variables.hpp"
 #include "staging/server/index_entries.hpp"
 #include "staging/server/object_reads.hpp"
 #include "staging/server/object_table.hpp"
@@ -191,13 +190,19 @@ class ObjectStore {
   /// Returns the variables of which objects have been committed here, without their producers.
   std::vector<VariableInfo> list() const;
   /// Returns their names from `first` on, in order, at most `count_max`.
-  std::vector<std::string> names_from(const std::string& first, std::size_t count_max) const;
+  std::vector<std::string> names_from(const std::string& first, std::size_t count_max) const {
+    return variables_.names_from(first, count_max);
+  }
   /// Returns one variable with its versions above `after` (empty: all), at most `versions_max`.
   std::optional<VariableInfo> info(const std::string& variable,
                                    std::optional<std::int64_t> after = {},
-                                   std::size_t versions_max = SIZE_MAX) const;
+                                   std::size_t versions_max = SIZE_MAX) const {
+    return variables_.info(variable, after, versions_max);
+  }
   /// Returns one variable without its versions.
-  std::optional<VariableInfo> describe(const std::string& variable) const;
+  std::optional<VariableInfo> describe(const std::string& variable) const {
+    return variables_.describe(variable);
+  }
   std::int64_t memory_bytes_used() const { return residency_.memory_bytes_used(); }
   std::int64_t sparse_bytes() const { return residency_.sparse_bytes(); }
   std::int64_t spilled_bytes() const { return residency_.spilled_bytes(); }
@@ -212,24 +217,13 @@ class ObjectStore {
   std::set<std::string> take_changes();
 
  private:
-  struct Variable {
-    Variable(int versions_max, std::size_t intervals_max) : versions(versions_max, intervals_max) {}
-
-    std::uint64_t incarnation = 0;  ///< As Incarnation::number.
-    std::string type;
-    std::int64_t element_bytes = 0;
-    int rank = 0;
-    std::optional<Box> bounds;  ///< The box around what was committed here.
-    VersionHistory versions;
-  };
   using Got = std::variant<FoundObjects, Waiting, NeedsOtherServers>;
 
-  Result<Variable*> incarnation_of(const PutRequest& request);
-  Result<Variable*> variable_for(const PutRequest& request);
-  Result<Variable*> make_variable(const PutRequest& request);
-  Status check_limits(ClientConnection client, const Variable& variable,
+  Result<HeldVariable*> incarnation_of(const PutRequest& request);
+  Result<HeldVariable*> variable_for(const PutRequest& request);
+  Status check_limits(ClientConnection client, const HeldVariable& variable,
                       std::int64_t version) const;
-  void erase_variable(ByName<Variable>::Map::iterator found);
+  void erase_variable(const std::string& name, HeldVariable& variable);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
                                                  const RoomRequest& room);
   ServerObject* begun_by(ClientConnection client, std::uint64_t object);
@@ -240,13 +234,13 @@ class ObjectStore {
                                         const ObjectId& object) const;
   std::optional<std::uint64_t> open_entry_of(ClientConnection client, const std::string& variable,
                                              std::int64_t version, const ObjectId& object) const;
-  Result<const Variable*> variable_of(const GetRequest& request) const;
   Result<Got> get_version(ClientConnection client, const GetRequest& request,
-                          const Variable& variable, std::int64_t version, RequestId request_id);
+                          const HeldVariable& variable, std::int64_t version, RequestId request_id);
   std::vector<StoredObject> own_objects(const VersionIndex& version, const Box& box) const;
-  Error discarded(const std::string& name, const Variable& variable, std::int64_t version) const;
-  void discard_version(const std::string& name, Variable& variable, std::int64_t version);
-  void discard_excess(const std::string& name, Variable& variable);
+  Error discarded(const std::string& name, const HeldVariable& variable,
+                  std::int64_t version) const;
+  void discard_version(const std::string& name, HeldVariable& variable, std::int64_t version);
+  void discard_excess(const std::string& name, HeldVariable& variable);
   void drop_version(const std::string& name, std::int64_t version, const VersionIndex& index);
   void drop_hidden(const std::string& name, std::int64_t version, const Box& box,
                    std::uint64_t order);
@@ -258,7 +252,7 @@ class ObjectStore {
 
   Options options_;
   Residency residency_;
-  ByName<Variable> variables_;
+  HeldVariables variables_;
   ObjectTable objects_;
   IndexEntries entries_;
   Leases leases_;
