@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/loop_nest.hpp"
+#include "data/run.hpp"
 
 namespace tranship::gpu {
 
@@ -128,7 +129,7 @@ constexpr int tile_loops_max = 4;
 enum class TileKind : std::int32_t {
   units,     ///< elements that one access moves
   elements,  ///< elements of several units
-  joined,    ///< the same; a tile holds whole runs that follow each other along q
+  joined,    ///< elements of several units; a tile holds whole runs that follow each other along q
 };
 
 /// A loop of the nest, as a kernel for tiles counts it.
@@ -283,13 +284,6 @@ void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, cons
 
 /// Describes a plan, such as "box of 64 x 32 elements of 4 bytes, 16-byte reads, 16-byte writes".
 std::string explain(const KernelPlan& plan);
-
-/// A contiguous run, as an entry of a list.
-struct Piece {
-  std::int64_t source_offset = 0;
-  std::int64_t target_offset = 0;
-  std::int64_t bytes = 0;
-};
 
 /// Runs, as a table of two numbers for each: first those of all sources, then those of all targets.
 /// A run begins `offset + number * step` bytes from its side's address. If runs differ in length,

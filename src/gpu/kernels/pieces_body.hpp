@@ -82,7 +82,7 @@ TRANSHIP_DEVICE void move_bytes(const std::byte* source, std::byte* target, std:
 }
 
 /// Moves one lane's share of a piece; the lane is in the `warp`-th of `warps` warps.
-TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std::byte* target,
+TRANSHIP_DEVICE void move_piece(const Run& piece, const std::byte* source, std::byte* target,
                                 std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
   source += piece.source_offset;
   target += piece.target_offset;
@@ -108,7 +108,7 @@ TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std
 }
 
 /// Returns a run of a table as a piece.
-TRANSHIP_DEVICE Piece piece_of(const RunTable& table, std::int64_t number) {
+TRANSHIP_DEVICE Run piece_of(const RunTable& table, std::int64_t number) {
   const std::uint32_t* numbers = table.numbers + number;
   return {table.source_offset + numbers[0] * table.source_step,
           table.target_offset + numbers[table.count] * table.target_step,

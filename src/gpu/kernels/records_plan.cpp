@@ -17,7 +17,7 @@ constexpr std::int64_t run_bytes_least = 64;
 constexpr std::int64_t row_bytes_least = 2048;
 
 /// One side of a copy: selects strides and offsets of the source, or of the target.
-struct Side {
+struct NestSide {
   bool source = true;
   std::int64_t stride(const Loop& loop) const {
     return source ? loop.source_stride : loop.target_stride;
@@ -49,7 +49,7 @@ struct Records {
   std::int64_t bytes = 0;  ///< bytes of all fields together
 };
 
-const Loop* find(const Work& work, const RecordLoop& wanted, const Side& side) {
+const Loop* find(const Work& work, const RecordLoop& wanted, const NestSide& side) {
   for (const Loop& loop : work.loops) {
     if (loop.extent == wanted.extent && side.stride(loop) == wanted.stride) return &loop;
   }
@@ -57,7 +57,7 @@ const Loop* find(const Work& work, const RecordLoop& wanted, const Side& side) {
 }
 
 /// Returns the loops that all the nests have, by extent and stride in the records.
-std::vector<RecordLoop> shared_loops(std::span<const Work> works, const Side& side) {
+std::vector<RecordLoop> shared_loops(std::span<const Work> works, const NestSide& side) {
   std::vector<RecordLoop> loops;
   for (const Loop& loop : works[0].loops) {
     const RecordLoop wanted{loop.extent, side.stride(loop)};
@@ -73,8 +73,8 @@ std::vector<RecordLoop> shared_loops(std::span<const Work> works, const Side& si
 
 /// Adds the fields that a nest's other loops count, which have equal width. Returns false if there
 /// are too many fields.
-bool add_fields(const Work& work, const Side& side, Records& records) {
-  const Side other{!side.source};
+bool add_fields(const Work& work, const NestSide& side, Records& records) {
+  const NestSide other{!side.source};
   FieldWork first{work.element_bytes, side.offset(work), other.offset(work), {}};
   for (const RecordLoop& loop : records.loops) {
     first.column_strides.push_back(other.stride(*find(work, loop, side)));
@@ -393,7 +393,7 @@ bool plan_records(std::span<const Work> works, const std::byte* source, const st
   for (const bool to_columns : {true, false}) {
     Records records;
     records.to_columns = to_columns;
-    const Side side{to_columns};
+    const NestSide side{to_columns};
     records.loops = shared_loops(works, side);
     const bool fits = std::all_of(works.begin(), works.end(), [&](const Work& work) {
       return add_fields(work, side, records);

@@ -1,4 +1,4 @@
-// The loops of a nest, told apart by what a tile does with them.
+// The loops of a nest, divided by their role in a tile.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 namespace tranship::gpu {
 
+/// Chooses which loops of a nest the target runs (p) and the source runs (q) of a tile go along.
 class TileShape {
  public:
   TileShape(const Work& work, const KernelTuning& tuning);
@@ -22,8 +23,8 @@ class TileShape {
   std::int64_t wished_p() const;
   std::int64_t wished_q() const;
 
-  /// Returns the loop, of those of no run, that the tile's rows go along as well: that of the least
-  /// stride; -1: none.
+  /// Returns the further loop that the tile's rows go along: of the loops outside the runs, the one
+  /// with the least stride; -1: none.
   int rows_loop() const;
 
   /// Returns whether target runs follow each other along all the loops of the source runs.
