@@ -8,7 +8,7 @@
 #include "base/check.hpp"
 
 #include "gpu/kernels/kernel_body.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 namespace {

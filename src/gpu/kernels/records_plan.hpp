@@ -4,14 +4,15 @@
 #include <span>
 #include <vector>
 
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 
 /// Appends one plan for all the nests, if on one side they are the fields of records. Returns
 /// false, with nothing appended, if they are not or if another kernel is as good.
-bool plan_records(std::span<const Work> works, const std::byte* source, const std::byte* target,
-                  const KernelTuning& tuning, std::vector<KernelPlan>& plans);
+bool plan_records(std::span<const NormalNest> normals, const std::byte* source,
+                  const std::byte* target, const KernelTuning& tuning,
+                  std::vector<KernelPlan>& plans);
 
 std::string explain_records(const KernelPlan& plan);
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 #include "gpu/kernels/record_parts.hpp"
 
 namespace tranship::gpu {

@@ -5,20 +5,20 @@
 #include <cstdint>
 #include <vector>
 
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 
 /// Chooses which loops of a nest the target runs (p) and the source runs (q) of a tile go along.
 class TileShape {
  public:
-  TileShape(const Work& work, const KernelTuning& tuning);
+  TileShape(const NormalNest& normal, const KernelTuning& tuning);
 
   /// Chooses the loops of the runs. Returns false if tiles are of no use: both sides go along the
   /// same loop.
   bool choose_runs();
 
-  std::int64_t bytes_p() const { return count_p * work_.element_bytes; }
+  std::int64_t bytes_p() const { return count_p * normal_.element_bytes; }
   std::int64_t bytes_q() const { return count_q * step_q; }
   std::int64_t wished_p() const;
   std::int64_t wished_q() const;
@@ -32,7 +32,7 @@ class TileShape {
 
   bool taken(std::size_t loop) const;
 
-  const Work& work() const { return work_; }
+  const NormalNest& normal() const { return normal_; }
 
   std::vector<std::size_t> in_p, in_q;
   std::int64_t count_p = 1, count_q = 1;
@@ -47,7 +47,7 @@ class TileShape {
   bool extend_q();
   void grow(std::int64_t wished_target, std::int64_t wished_source);
 
-  Work work_;
+  NormalNest normal_;
   const KernelTuning& tuning_;
 };
 
