@@ -3,7 +3,8 @@
 
 Layers point down only, functions and files stay short, lines fit, only one file reads the
 environment, no bandwidth is a literal, no large file is part of the project, no term is used that
-tools/retired.toml lists. The lists of exceptions may only shrink.
+tools/retired.toml lists, and each test file is named after what it tests. The lists of exceptions
+may only shrink.
 """
 
 from __future__ import annotations
@@ -59,6 +60,59 @@ LONG_FUNCTIONS: dict[str, str] = dict.fromkeys(
     ],
     "its parameters are the options of a command",
 )
+
+# Folders of C++ tests that run many sources together, so that their files mirror none.
+SUITES = {"conformance", "fuzz", "sim"}
+
+# Features that Python tests are named after where no module or folder has the feature's name.
+FEATURES = {
+    "aliases",
+    "array_manners",
+    "bad_arguments",
+    "bench",
+    "broadcasts",
+    "c_api",
+    "call_orders",
+    "casts",
+    "copies",
+    "cpp_api",
+    "datatypes",
+    "dimensions",
+    "encryption",
+    "failing_calls",
+    "gpu",
+    "guides",
+    "histories",
+    "interrupts",
+    "isometry",
+    "large",
+    "layouts",
+    "lifetimes",
+    "long_chains",
+    "manners",
+    "measured_machines",
+    "network_namespaces",
+    "pages",
+    "pieces",
+    "plain_copies",
+    "plans",
+    "prepared",
+    "processes",
+    "real_gpus",
+    "real_stream_orders",
+    "recipes",
+    "several_gpus",
+    "slips",
+    "soak",
+    "stopped_peers",
+    "stream_orders",
+    "tensor_copies",
+    "typing",
+    "ucx",
+}
+
+# Test files that mirror nothing. The table may only shrink.
+UNMIRRORED: set[str] = set()
 
 CPP_FUNCTION = re.compile(r"^(?!namespace|struct|class|enum|extern|union)\S.*\)[^;={]*\{$")
 # The pattern leaves out specializations and forward declarations.
@@ -243,6 +297,49 @@ def check_tracked() -> list[str]:
     ]
 
 
+def is_named_after(name: str, names: set[str]) -> bool:
+    """Returns whether a name is one of several, or begins with one and says an aspect behind it."""
+    words = name.split("_")
+    return any("_".join(words[:count]) in names for count in range(1, len(words) + 1))
+
+
+def mirrors(path: Path) -> bool:
+    """Returns whether a test file, relative to the root, is named after what it tests.
+
+    `tests/FOLDER/NAME_test.cpp` tests `src/FOLDER/**/NAME.*`, and `tests/python/test_NAME.py` a
+    module or folder of the package, a folder of the project, or a feature. `_ASPECT` may follow
+    NAME.
+    """
+    if path.suffix == ".cpp":
+        folder = ROOT / "src" / path.parent.relative_to("tests")
+        sources = {file.stem for file in folder.rglob("*") if file.suffix in (".cpp", ".hpp")}
+        return path.parts[1] in SUITES or is_named_after(path.stem.removesuffix("_test"), sources)
+    modules = {file.stem for file in (ROOT / "python" / "tranship").rglob("*")}
+    folders = {file.name for file in ROOT.iterdir() if file.is_dir()}
+    return is_named_after(path.stem.removeprefix("test_"), modules | folders | FEATURES)
+
+
+def check_mirrors() -> list[str]:
+    """Checks that test files are named after what they test, and that the lists above are used."""
+    tests = [path.relative_to(ROOT) for path in sorted((ROOT / "tests").rglob("*_test.cpp"))]
+    tests += [path.relative_to(ROOT) for path in sorted((ROOT / "tests/python").glob("test_*.py"))]
+    unmirrored = {str(path) for path in tests if not mirrors(path)}
+    found = [
+        f"{name}: it is named after no source, module or feature; CONTRIBUTING.md says how"
+        for name in sorted(unmirrored - UNMIRRORED)
+    ]
+    found += [
+        f"{name}: it is gone, or named after what it tests; remove it from UNMIRRORED"
+        for name in sorted(UNMIRRORED - unmirrored)
+    ]
+    names = [path.stem.removeprefix("test_") for path in tests if path.suffix == ".py"]
+    return found + [
+        f"tools/tidy.py: no test is named after {feature}; remove it from FEATURES"
+        for feature in sorted(FEATURES)
+        if not any(is_named_after(name, {feature}) for name in names)
+    ]
+
+
 def term_pattern(term: str) -> re.Pattern[str]:
     """Returns the pattern that finds a retired term.
 
@@ -321,6 +418,7 @@ def main() -> int:
         if name not in EXCEPTIONS:
             found += [text.replace(str(ROOT) + "/", "") for text in check(path)]
     found += [text.replace(str(ROOT) + "/", "") for text in check_tracked() + check_terms()]
+    found += check_mirrors()
     # src and include are checked apart: the headers of include/ use the C API, not src/.
     found += check_types("src") + check_types("include")
     excepted = [*EXCEPTIONS, *(name.split(":")[0] for name in LONG_FUNCTIONS)]

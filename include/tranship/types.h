@@ -50,7 +50,7 @@ TRANSHIP_API tranship_code tranship_type_contiguous(int64_t count, const transhi
 TRANSHIP_API tranship_code tranship_type_vector(int64_t count, int64_t block_length, int64_t stride,
                                                 const tranship_type* base, tranship_type** type);
 
-/* The same, with the stride in bytes. */
+/* Makes a vector as above, with the stride in bytes. */
 TRANSHIP_API tranship_code tranship_type_hvector(int64_t count, int64_t block_length,
                                                  int64_t stride_bytes, const tranship_type* base,
                                                  tranship_type** type);
@@ -61,7 +61,7 @@ TRANSHIP_API tranship_code tranship_type_indexed(int64_t count, const int64_t* b
                                                  const int64_t* displacements,
                                                  const tranship_type* base, tranship_type** type);
 
-/* The same, with the displacements in bytes. */
+/* Makes blocks of different lengths as above, with the displacements in bytes. */
 TRANSHIP_API tranship_code tranship_type_hindexed(int64_t count, const int64_t* block_lengths,
                                                   const int64_t* displacements_bytes,
                                                   const tranship_type* base, tranship_type** type);
@@ -72,7 +72,7 @@ TRANSHIP_API tranship_code tranship_type_indexed_block(int64_t count, int64_t bl
                                                        const tranship_type* base,
                                                        tranship_type** type);
 
-/* The same, with the displacements in bytes. */
+/* Makes blocks of one length as above, with the displacements in bytes. */
 TRANSHIP_API tranship_code tranship_type_hindexed_block(int64_t count, int64_t block_length,
                                                         const int64_t* displacements_bytes,
                                                         const tranship_type* base,

@@ -11,7 +11,8 @@ namespace tranship {
 /// processor's instruction where it has one. Cost: some 0.1 ns a byte with it, 1 ns without.
 std::uint32_t crc32c(std::span<const std::byte> data, std::uint32_t before = 0);
 
-/// The same, from tables alone: for processors without the instruction, and for tests.
+/// Returns the checksum, computed from tables alone: for processors without the instruction, and
+/// for tests.
 std::uint32_t crc32c_by_tables(std::span<const std::byte> data, std::uint32_t before = 0);
 
 }  // namespace tranship

@@ -7,14 +7,14 @@
 namespace tranship {
 namespace {
 
-/// Pause between two looks for pages that have appeared.
+/// The thread checks this often whether further pages of the memories exist.
 constexpr std::chrono::milliseconds pause{10};
-/// The thread sleeps until it is woken once no part could be pinned for so long.
+/// Once no part could be pinned for this long, the thread sleeps until it is woken.
 constexpr std::chrono::milliseconds patience{2000};
-/// The first copy to or from a memory has so long to run before the driver is called: 256 MiB
-/// through a bounce buffer take 5 to 25 ms at 10 to 50 GB/s.
+/// How long the thread waits after the first copy to or from a memory began, so that the driver's
+/// locks do not delay that copy: 256 MiB through a bounce buffer take 5 to 25 ms at 10 to 50 GB/s.
 constexpr std::chrono::milliseconds first_copy_time{50};
-/// Copies of further memories hold the thread off again only after so long.
+/// How long the thread may pin before the first copy of another memory makes it wait again.
 constexpr std::chrono::milliseconds pinning_time_least{200};
 
 }  // namespace
@@ -23,10 +23,10 @@ void BackgroundPinner::add(const std::shared_ptr<SharedMemory>& memory,
                            const std::shared_ptr<PinnedParts>& parts) {
   const std::lock_guard lock(mutex_);
   if (stop_) return;
-  const bool known = std::any_of(entries_.begin(), entries_.end(), [&](const auto& entry) {
-    return !entry.second.memory.owner_before(memory) && !memory.owner_before(entry.second.memory);
+  const bool known = std::any_of(memories_.begin(), memories_.end(), [&](const auto& one) {
+    return !one.second.memory.owner_before(memory) && !memory.owner_before(one.second.memory);
   });
-  if (!known) entries_.emplace(added_++, Entry{memory, parts});
+  if (!known) memories_.emplace(added_++, AddedMemory{memory, parts});
   awake_until_ = Clock::now() + patience;
   try {
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
@@ -54,11 +54,11 @@ void BackgroundPinner::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-BackgroundPinner::Look BackgroundPinner::look(const std::map<std::uint64_t, Entry>& entries) {
+BackgroundPinner::Look BackgroundPinner::look(const std::map<std::uint64_t, AddedMemory>& added) {
   Look found;
-  for (const auto& [number, entry] : entries) {
-    const auto memory = entry.memory.lock();
-    const auto parts = memory != nullptr ? entry.parts.lock() : nullptr;
+  for (const auto& [number, one] : added) {
+    const auto memory = one.memory.lock();
+    const auto parts = memory != nullptr ? one.parts.lock() : nullptr;
     if (parts != nullptr && parts->pin_next(Clock::now())) {
       found.pinned = true;
       return found;
@@ -76,15 +76,15 @@ void BackgroundPinner::run() {
       wake_.wait_until(lock, held_until_);
       continue;
     }
-    if (entries_.empty() || now >= awake_until_) {
+    if (memories_.empty() || now >= awake_until_) {
       wake_.wait(lock);
       continue;
     }
-    const std::map<std::uint64_t, Entry> entries = entries_;
+    const std::map<std::uint64_t, AddedMemory> added = memories_;
     lock.unlock();
-    const Look found = look(entries);
+    const Look found = look(added);
     lock.lock();
-    for (const std::uint64_t number : found.over) entries_.erase(number);
+    for (const std::uint64_t number : found.over) memories_.erase(number);
     if (found.pinned) {
       awake_until_ = Clock::now() + patience;
     } else if (!stop_) {

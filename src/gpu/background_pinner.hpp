@@ -14,8 +14,8 @@
 
 namespace tranship {
 
-/// Pins shared memories part by part, as their pages appear. It keeps no memory that nobody else
-/// uses. Each call of the driver is short, and none begins while the first copies of a memory run,
+/// Pins shared memories part by part, as their pages appear. It does not keep a memory alive.
+/// Each call of the driver is short, and none begins while the first copies of a memory run,
 /// since the driver may hold locks meanwhile that copies need. Threads: all.
 class BackgroundPinner {
  public:
@@ -34,9 +34,10 @@ class BackgroundPinner {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct Entry {
+  /// A memory that add() was given.
+  struct AddedMemory {
     std::weak_ptr<SharedMemory> memory;
-    std::weak_ptr<PinnedParts> parts;  ///< Held only with the memory, which outlives it.
+    std::weak_ptr<PinnedParts> parts;  ///< Used only while the memory is alive.
   };
   /// What one look at all memories has done.
   struct Look {
@@ -44,11 +45,11 @@ class BackgroundPinner {
     std::vector<std::uint64_t> over;  ///< Memories of which nothing is left to pin.
   };
   void run();
-  static Look look(const std::map<std::uint64_t, Entry>& entries);
+  static Look look(const std::map<std::uint64_t, AddedMemory>& added);
 
   std::mutex mutex_;  ///< Guards what follows.
   std::condition_variable wake_;
-  std::map<std::uint64_t, Entry> entries_;  ///< By the order in which they were added.
+  std::map<std::uint64_t, AddedMemory> memories_;  ///< By the order in which they were added.
   std::uint64_t added_ = 0;
   Clock::time_point held_until_;  ///< No part is pinned before this time.
   Clock::time_point awake_until_;

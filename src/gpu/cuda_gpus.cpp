@@ -241,7 +241,7 @@ class CudaGpus final : public Gpus {
                 const std::byte* source, std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
                 std::byte* target) override;
-  Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+  Status launch(const GpuStream& stream, const Run* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::RunTable& table, const std::byte* source,
                 std::byte* target) override;
@@ -614,7 +614,7 @@ Status CudaGpus::launch(const GpuStream& stream, const gpu::CastPlan& plan, cons
                   }));
 }
 
-Status CudaGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+Status CudaGpus::launch(const GpuStream& stream, const Run* pieces, std::int64_t count,
                         const std::byte* source, std::byte* target) {
   CHECK(count >= 0, "a list of pieces has a length");
   if (count == 0) return {};

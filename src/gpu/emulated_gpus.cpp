@@ -151,7 +151,7 @@ class EmulatedGpus final : public Gpus, public EmulatedStreams {
                 const std::byte* source, std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::CastPlan& plan, const std::byte* source,
                 std::byte* target) override;
-  Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+  Status launch(const GpuStream& stream, const Run* pieces, std::int64_t count,
                 const std::byte* source, std::byte* target) override;
   Status launch(const GpuStream& stream, const gpu::RunTable& table, const std::byte* source,
                 std::byte* target) override;
@@ -620,7 +620,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::CastPlan& plan,
   return {};
 }
 
-Status EmulatedGpus::launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+Status EmulatedGpus::launch(const GpuStream& stream, const Run* pieces, std::int64_t count,
                             const std::byte* source, std::byte* target) {
   auto lane = stream_of(stream);
   if (!lane) return lane.error();
@@ -645,7 +645,7 @@ Status EmulatedGpus::launch(const GpuStream& stream, const gpu::RunTable& table,
   CHECK(where(table.numbers).kind != MemoryKind::host,
         "a kernel reads its table of runs from memory that the GPU reaches");
   for (std::int64_t k = 0; k < table.count; ++k) {
-    const gpu::Piece piece = gpu::piece_of(table, k);
+    const Run piece = gpu::piece_of(table, k);
     if (piece.bytes == 0) continue;  // it may begin at the end of the memory
     if (auto status =
             reaches(stream.device, source + piece.source_offset, target + piece.target_offset);

@@ -10,11 +10,11 @@
 namespace tranship {
 namespace {
 
-/// What copies on the caller's thread seldom exceed.
+/// Size of a bounce buffer: copies on the caller's thread are seldom larger.
 constexpr std::int64_t bounce_bytes = std::int64_t{1} << 20;
 
-/// Files are read and written in pinned buffers as they are, and direct I/O into small pages is
-/// slow on virtual disks: large pages, which are pinned, instead of what CUDA would allocate.
+/// Pinned buffers consist of large pages, which CUDA would not allocate: files are read into them
+/// and written from them, and direct I/O with small pages is slow on virtual disks.
 constexpr std::size_t pinned_align_bytes = std::size_t{2} << 20;
 
 std::byte* allocate_pinned_pages(Gpus& gpus, std::int64_t bytes) {
@@ -33,8 +33,8 @@ void release_pinned_pages(Gpus& gpus, void* buffer) {
   std::free(buffer);
 }
 
-/// Pinned buffers as CUDA allocates them, for systems that refuse to pin pages of our own. Threads:
-/// all.
+/// Pinned buffers that CUDA allocates, for systems that refuse to pin pages of this process.
+/// Threads: all.
 class PlainBuffers {
  public:
   std::byte* allocate(Gpus& gpus, std::int64_t bytes) {
@@ -44,7 +44,7 @@ class PlainBuffers {
     buffers_.insert(*made);
     return *made;
   }
-  /// False if the buffer is none of these.
+  /// Releases a buffer. Returns false if allocate() did not return it.
   bool release(Gpus& gpus, std::byte* buffer) {
     std::lock_guard lock(mutex_);
     if (buffers_.erase(buffer) == 0) return false;

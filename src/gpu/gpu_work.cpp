@@ -15,9 +15,9 @@ constexpr std::size_t pieces_least = 4;
 /// Smallest number of pieces for which a copy of their table to the GPU costs less than the reads
 /// of all blocks over the link.
 constexpr std::int64_t uploaded_pieces_least = 512;
-/// Largest number of runs of a RunList for which the same holds: of more, few warps read one entry
-/// each, which hides behind the copy (16,384 runs of 4 KiB on an H100: 59.5 us, with the copy
-/// 61.5).
+/// Largest number of runs of a RunList for which copying the table to the GPU costs less than
+/// reading it over the link. In longer lists few warps read one entry, and the copy hides that
+/// (16,384 runs of 4 KiB on an H100: 59.5 us, and 61.5 with a table on the GPU).
 constexpr std::int64_t uploaded_runs_most = 2048;
 /// Largest piece, in bytes, of a longer run of several moves: cutting gives all pieces as many
 /// threads.
@@ -25,7 +25,9 @@ constexpr std::int64_t piece_bytes_most = 64 * 1024;
 /// Smallest mean run, in bytes, for which a copy engine's command costs less than a kernel loses
 /// over the link.
 constexpr std::int64_t engine_run_least = 256 * 1024;
-constexpr std::size_t uploaded_places_least = 2048;  ///< the same of places
+/// Smallest number of places for which a copy of their table to the GPU costs less than the reads
+/// of all blocks over the link.
+constexpr std::size_t uploaded_places_least = 2048;
 /// Longest run, in bytes, in GPU memory whose launch takes the caller less time than the driver's
 /// copy does (on an H100's host 3 us in place of 6).
 constexpr std::int64_t kernel_run_most = 256 * 1024;
@@ -78,13 +80,13 @@ bool long_runs(std::span<const LoopNest> nests) {
   return bytes / static_cast<std::int64_t>(nests.size()) >= engine_run_least;
 }
 
-/// Whether the entries are mostly long loops, such as the members of records: a piece for each move
-/// would make a table of more bytes than the elements have.
+/// Returns whether the entries are mostly long loops, such as the members of records. A table with
+/// a piece for each move would then have more bytes than the elements.
 bool are_loops(std::span<const IndexedNest> nests) {
   std::int64_t entries = 0;
   std::int64_t pieces = 0;
   for (const IndexedNest& one : nests) {
-    // No list of nests walks backwards: each entry would be a launch.
+    // Lists of nests cannot walk the target backwards: each entry would be a launch of its own.
     if (one.target_step < 0 && one.entries.size() > list_least) return false;
     entries += static_cast<std::int64_t>(one.entries.size());
     pieces += one.moves_touch() ? static_cast<std::int64_t>(one.entries.size()) : one.moves();
@@ -92,8 +94,8 @@ bool are_loops(std::span<const IndexedNest> nests) {
   return pieces >= loop_moves_least * entries;
 }
 
-/// Divides nests into those whose entries are pieces, and loops. Returns false, with nothing of
-/// use, if there are not both, or so few pieces that one more launch costs more.
+/// Divides nests into those whose entries are pieces, and loops. Returns false if there are no
+/// loops, or so few pieces that one more launch costs more; the two lists then have no meaning.
 bool divide(std::span<const IndexedNest> nests, std::vector<IndexedNest>& pieces,
             std::vector<IndexedNest>& loops) {
   pieces.clear();
@@ -123,7 +125,8 @@ bool in_pieces(std::span<const IndexedNest> nests, GpuWay way) {
     bytes += moves * one.nest.element_bytes;
   }
   const bool by_engines = way == GpuWay::over_link && bytes >= engine_run_least * commands;
-  // Over the link an expanded list would be a command of a copy engine for each entry.
+  // Over the link, loops would be one command of a copy engine for each entry, so that pieces are
+  // better for them, too.
   return commands > 1 && !by_engines && (way == GpuWay::over_link || !are_loops(nests));
 }
 
@@ -134,9 +137,10 @@ std::int64_t moves_of_piece(const IndexedNest& one) {
   return std::max<std::int64_t>(piece_bytes_most / bytes, 1);
 }
 
-/// Whether the entries of byte ranges are what the table has: offsets, and a length in bytes.
+/// Returns whether the nest's entries have the form of the table's: two offsets, and a length in
+/// bytes. They are then copied to the table as they are.
 bool are_pieces(const IndexedNest& one, std::int64_t moves_most) {
-  static_assert(sizeof(gpu::Piece) == sizeof(IndexedEntry));
+  static_assert(sizeof(Run) == sizeof(IndexedEntry));
   if (one.entries.empty()) return false;
   const bool bytes = one.nest.element_bytes == 1 && one.moves_touch() &&
                      one.nest.source_offset == 0 && one.nest.target_offset == 0;
@@ -146,13 +150,13 @@ bool are_pieces(const IndexedNest& one, std::int64_t moves_most) {
   return most <= moves_most;
 }
 
-/// Bytes that pieces take in a table; what follows them begins at a line of the GPU's cache.
+/// Returns the bytes of a table that pieces take, up to the next line of the GPU's cache.
 std::int64_t bytes_of_pieces(std::size_t count) {
-  const std::size_t lines = (count * sizeof(gpu::Piece) + alignment_bytes - 1) / alignment_bytes;
+  const std::size_t lines = (count * sizeof(Run) + alignment_bytes - 1) / alignment_bytes;
   return static_cast<std::int64_t>(lines * alignment_bytes);
 }
 
-/// Whether a launch takes the list's table along.
+/// Returns whether the list's table fits the parameters of its launch.
 bool held(const gpu::NestList& list) { return table_bytes(list) <= gpu::held_bytes_max; }
 
 }  // namespace
@@ -164,7 +168,7 @@ GpuWork::~GpuWork() {
 
 Status GpuWork::enqueue(const GpuStream& stream, const Request& request, GpuWay way) {
   if (Status status = plan(request, way, false); !status) return status;
-  // What stands in a copy engine is not overtaken.
+  // The upload uses a copy engine, and would wait there for earlier commands.
   if (reads_often() && way != GpuWay::past_engines) {
     if (Status status = upload(stream); !status) return status;
   }
@@ -225,7 +229,7 @@ Status GpuWork::launch(const GpuStream& stream, const std::byte* source, std::by
     if (Status s = gpus_->launch(stream, runs, source, target); !s) return s;
   }
   if (pieces_ > 0) {
-    const auto* pieces = reinterpret_cast<const gpu::Piece*>(read_table_);
+    const auto* pieces = reinterpret_cast<const Run*>(read_table_);
     if (Status s = gpus_->launch(stream, pieces, pieces_, source, target); !s) return s;
   }
   const std::byte* table = read_table_ + bytes_of_pieces(static_cast<std::size_t>(pieces_));
@@ -505,7 +509,7 @@ void GpuWork::plan_nest(const LoopNest& nest, GpuWay way) {
 
 Status GpuWork::plan_pieces(std::span<const LoopNest> nests) {
   if (Status status = reserve_table(bytes_of_pieces(nests.size())); !status) return status;
-  auto* pieces = reinterpret_cast<gpu::Piece*>(table_);
+  auto* pieces = reinterpret_cast<Run*>(table_);
   for (std::size_t k = 0; k < nests.size(); ++k) {
     pieces[k] = {nests[k].source_offset, nests[k].target_offset, nests[k].element_bytes};
   }
@@ -525,7 +529,7 @@ Status GpuWork::plan_pieces(std::span<const IndexedNest> nests) {
   }
   Status reserved = reserve_table(bytes_of_pieces(static_cast<std::size_t>(most_pieces)));
   if (!reserved) return reserved;
-  auto* piece = reinterpret_cast<gpu::Piece*>(table_);
+  auto* piece = reinterpret_cast<Run*>(table_);
   for (std::size_t k = 0; k < nests.size(); ++k) {
     const IndexedNest& one = nests[k];
     const std::int64_t most = moves_of_piece(one);
@@ -535,8 +539,8 @@ Status GpuWork::plan_pieces(std::span<const IndexedNest> nests) {
       continue;
     }
     for (const IndexedEntry& entry : one.entries) {
-      gpu::Piece next{one.nest.source_offset + entry.source_offset,
-                      one.nest.target_offset + entry.target_offset, 0};
+      Run next{one.nest.source_offset + entry.source_offset,
+               one.nest.target_offset + entry.target_offset, 0};
       for (std::int64_t left = entry.count; left > 0; left -= most) {
         next.bytes = one.nest.element_bytes * std::min(most, left);
         *piece++ = next;
@@ -545,7 +549,7 @@ Status GpuWork::plan_pieces(std::span<const IndexedNest> nests) {
       }
     }
   }
-  pieces_ = piece - reinterpret_cast<const gpu::Piece*>(table_);
+  pieces_ = piece - reinterpret_cast<const Run*>(table_);
   return {};
 }
 

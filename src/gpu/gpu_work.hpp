@@ -32,24 +32,24 @@ class GpuWork {
   /// call must have ended. The request's nests are not read after the call.
   Status enqueue(const GpuStream& stream, const Request& request, GpuWay way);
 
-  /// Plans all nests of the request for any number of launches, and enqueues in the stream what
-  /// puts their table into GPU memory: launches may begin when that has ended.
+  /// Plans all nests of the request for any number of launches, and enqueues the copy of their
+  /// table to GPU memory in the stream: launches may begin when it has ended.
   Status prepare(const GpuStream& stream, const Request& request, GpuWay way);
   /// Plans all nests of the request for any number of launches, if they need no table. Returns
-  /// false, with nothing of use, if they do.
+  /// false if they do: then nothing is planned.
   bool plan_without_table(const Request& request, GpuWay way);
-  /// Enqueues what one of these has planned, between two addresses for which fits() holds. Threads:
-  /// all; launches may overlap.
+  /// Enqueues what prepare() or plan_without_table() planned, between two addresses for which
+  /// fits() holds. Threads: all; launches may overlap.
   Status launch(const GpuStream& stream, const std::byte* source, std::byte* target) const;
-  /// Returns what a plan depends on of an address: how it is aligned to a line of a GPU's cache.
+  /// Returns the part of an address that a plan depends on: its offset in a line of a GPU's cache.
   static std::uintptr_t alignment_of(const std::byte* address);
-  /// Returns whether two addresses are aligned as those that the work was planned for.
+  /// Returns whether two addresses are aligned like those for which the work was planned.
   bool fits(const std::byte* source, const std::byte* target) const;
-  /// The pieces that a launch looks up in a table; 0: no kernel carries pieces.
+  /// Returns the number of pieces in the table of a launch; 0: no kernel carries pieces.
   std::int64_t pieces() const { return pieces_; }
-  /// Bytes of pinned memory that it keeps for tables.
+  /// Returns the bytes of pinned memory that this object keeps for tables.
   std::int64_t kept_table_bytes() const { return table_bytes_; }
-  /// The places that a launch looks up in a table.
+  /// Returns the number of places in the table of a launch.
   std::int64_t places() const { return static_cast<std::int64_t>(places_.places.size()); }
 
  private:
@@ -60,9 +60,9 @@ class GpuWork {
     PitchedCopy shape;
   };
 
-  bool may_have_table_ = true;  ///< false: to ask for one is an error
+  bool may_have_table_ = true;  ///< False: reserve_table() fails.
   bool over_link_ = false;      ///< whether one side is the host's
-  /// Whether kernels look something up in a table that they read in pinned or GPU memory.
+  /// Returns whether kernels read a table in pinned or GPU memory.
   bool gpu_reads_table() const {
     return reads_lists() || pieces_ > 0 || runs_.count > 0 || !places_.places.empty();
   }
@@ -89,22 +89,23 @@ class GpuWork {
   /// shape as one launch each; returns what is left.
   Result<std::span<const LoopNest>> plan_lists(std::span<const LoopNest> nests,
                                                const Request& request);
-  /// Bytes of the table of runs.
+  /// Returns the bytes of the table of runs.
   std::int64_t bytes_of_runs() const;
-  /// Bytes of the tables of pieces and of nests, behind which the places' begins.
+  /// Returns the bytes of the tables of pieces and of nests, which precede the table of places.
   std::int64_t bytes_before_places() const;
   /// Enqueues a command of a copy engine as one command for each pinned range that a side lies in.
   Status copy_by_engine(const GpuStream& stream, const std::byte* source, std::byte* target,
                         PitchedCopy shape) const;
   Status launch_places(const GpuStream& stream, const std::byte* source, std::byte* target) const;
-  /// Whether a list of nests is too long for the parameters of its launch, or there are origins.
+  /// Returns whether a list of nests is too long for the parameters of its launch, or whether there
+  /// are origins.
   bool reads_lists() const;
-  /// Whether so many reads of the table are to come that it is copied to the GPU first.
+  /// Returns whether the table will be read so often that it is copied to the GPU first.
   bool reads_often() const;
-  /// Lets kernels read the table in GPU memory, behind a copy in the stream; in pinned memory, if
-  /// the GPU has no room for it.
+  /// Enqueues a copy of the table to GPU memory, from which kernels then read it. If the GPU has no
+  /// room for it, they read it in pinned memory.
   Status upload(const GpuStream& stream);
-  /// Makes room for a table of so many bytes, and keeps the first `kept` that are there.
+  /// Makes room for a table of `bytes` bytes, and keeps the contents of the first `kept`.
   Status reserve_table(std::int64_t bytes, std::int64_t kept = 0);
   Status reserve_on_gpu(int device, std::int64_t bytes);
 
@@ -117,8 +118,8 @@ class GpuWork {
   std::vector<IndexedNest> not_places_;
   std::vector<IndexedNest> as_pieces_;
   std::vector<IndexedNest> as_loops_;
-  std::vector<bool> as_they_are_;  ///< whether a list's entries are the table's
-  /// What the request takes. Members, so that a request allocates nothing.
+  std::vector<bool> as_they_are_;  ///< by list: whether are_pieces()
+  // The parts of the plan. They are members, so that a further request allocates nothing.
   std::vector<EngineCopy> engine_copies_;
   std::vector<gpu::KernelPlan> plans_;
   std::vector<gpu::CastPlan> casts_;

@@ -13,9 +13,9 @@
 #include "gpu/kernels/cast_plan.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
-#include "gpu/kernels/piece.hpp"
 #include "gpu/kernels/place_list.hpp"
 #include "gpu/kernels/repeated_nest.hpp"
+#include "gpu/kernels/run_table.hpp"
 #include "machine/memory_kind.hpp"
 
 namespace tranship {
@@ -70,8 +70,8 @@ struct EmulatedPinning {
   std::int64_t bytes_per_second = -1;  ///< 0: they refuse to; -1: at once
 };
 
-/// Streams of emulated GPUs in which another library would work, for tests of the order of copies.
-/// What is put into a stream that is held, or waits for work in one, runs when it is let go.
+/// Streams of emulated GPUs that stand for those of other libraries, in tests of the order of
+/// copies. Work in a held stream, and work that waits for it, runs when let_go() is called.
 /// Threads: all.
 class EmulatedStreams {
  public:
@@ -79,7 +79,7 @@ class EmulatedStreams {
   /// Returns a new stream, which is held. Gpus::release() gives it back.
   virtual Result<GpuStream> make_held_stream(int device) = 0;
   virtual void hold(const GpuStream& stream) = 0;
-  /// Runs what the stream holds, and what waited for that, on the calling thread.
+  /// Runs the work in the stream, and the work that waited for it, on the calling thread.
   virtual void let_go(const GpuStream& stream) = 0;
   /// Puts a kernel into the stream that sets bytes.
   virtual Status fill(const GpuStream& stream, std::byte* target, std::int64_t bytes,
@@ -151,7 +151,7 @@ class Gpus {
                         std::byte* target) = 0;
   /// Launches a kernel for a list of pieces. `pieces` lies in pinned memory and stays valid until
   /// the kernel has ended.
-  virtual Status launch(const GpuStream& stream, const gpu::Piece* pieces, std::int64_t count,
+  virtual Status launch(const GpuStream& stream, const Run* pieces, std::int64_t count,
                         const std::byte* source, std::byte* target) = 0;
   /// Launches a kernel for runs. Their table lies in memory that the GPU can read,
   /// and stays valid until the kernel has ended.

@@ -11,11 +11,12 @@
 
 namespace tranship {
 
-/// Opens the memory for one GPU of this process after another, each when it first asks: each finds
-/// it at an address of its own. Closes all with itself. Threads: all.
+/// Memory of another process's GPU, opened for each GPU of this process when address_for() is first
+/// called for it; each GPU has its own address of the memory. Owns the mappings, which its
+/// destructor closes. Threads: all.
 class IpcMemory {
  public:
-  /// Memory that this process has offered itself: all GPUs find it where it is.
+  /// Wraps memory of this process: its address is the same for all GPUs.
   IpcMemory(std::byte* own, int gpu) : gpu_(gpu), own_(own) {}
   IpcMemory(std::shared_ptr<Gpus> gpus, const IpcHandle& handle, int gpu)
       : gpu_(gpu), gpus_(std::move(gpus)), handle_(handle) {}
@@ -23,15 +24,15 @@ class IpcMemory {
   IpcMemory& operator=(const IpcMemory&) = delete;
   ~IpcMemory();
 
-  /// Opens it for the first GPU.
+  /// Opens the memory for GPU number `gpu`.
   /// @error what the driver refused
   static Result<std::shared_ptr<IpcMemory>> open(const std::shared_ptr<Gpus>& gpus,
                                                  const IpcHandle& handle, int gpu);
 
-  /// The GPU on which it lies, or the first if this process does not see that one.
+  /// Returns the GPU on which the memory lies, or the first GPU if this process does not see it.
   int gpu() const { return gpu_; }
 
-  /// Returns where a GPU finds it.
+  /// Returns the memory's address for a GPU.
   /// @error what the driver refused
   Result<std::byte*> address_for(int gpu);
 

@@ -14,8 +14,8 @@
 
 namespace tranship {
 
-/// The pinned ranges of one shared memory, which are unpinned with this object: the memory keeps it
-/// as its registration. Parts are pinned by one thread; other members may be called by any.
+/// The pinned ranges of one shared memory, which owns this object as its registration. The
+/// destructor unpins them. Parts are pinned by one thread; other members may be called by any.
 class PinnedParts {
  public:
   using Time = std::chrono::steady_clock::time_point;
@@ -23,9 +23,9 @@ class PinnedParts {
     std::byte* begin = nullptr;
     std::int64_t bytes = 0;  ///< whole pages
     std::int64_t part_bytes = 0;
-    /// Whether a thread pins the parts, for which no copy waits.
+    /// Whether a background thread pins the parts, while copies go through bounce buffers.
     bool in_background = false;
-    /// Least bytes that are pinned of a part in which pages are missing.
+    /// Shortest run that is pinned, in bytes, in a part with missing pages.
     std::int64_t run_least = std::int64_t{2} << 20;
   };
 
@@ -49,22 +49,22 @@ class PinnedParts {
   /// Notes that a copy would use this range of the memory, and lets pin_next() pin all parts, these
   /// first. Returns whether it is the first copy.
   bool want(std::int64_t offset, std::int64_t bytes, Time now);
-  /// Pins the next part whose pages are all there, since missing ones would be charged to this
-  /// process. Of a part that a copy wants, it pins the longest run of pages that are there every
-  /// tenth of a second, if some stay away. Returns whether it has pinned something. After a
-  /// refusal it pins no more.
+  /// Pins the next part whose pages all exist: the kernel would charge missing ones to this
+  /// process. If pages of a part that a copy wants stay missing, pins the longest run of existing
+  /// pages every tenth of a second. Returns whether anything was pinned. Pins nothing after the
+  /// driver has refused a part.
   bool pin_next(Time now);
 
  private:
   struct Part {
-    std::vector<PageRun> pinned;  ///< Ordered; offsets from the begin of the part.
+    std::vector<PageRun> pinned;  ///< In order; offsets from the beginning of the part.
     bool wanted = false;
-    Time runs_after;  ///< From then on runs are pinned of a wanted part.
+    Time runs_after;  ///< When the next run of a wanted part may be pinned.
   };
   std::byte* address_of(std::size_t part) const;
   std::int64_t bytes_of(std::size_t part) const;
   bool is_pinned(std::size_t part) const;
-  /// Returns what is not pinned of a part.
+  /// Returns the ranges of a part that are not pinned.
   std::vector<PageRun> gaps(std::size_t number, const Part& part) const;
   std::optional<PageRun> due(std::size_t number, bool wanted, Time now);
   Status pin(std::size_t part, const PageRun& run);

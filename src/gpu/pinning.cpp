@@ -7,11 +7,11 @@
 namespace tranship {
 namespace {
 
-/// Shared memory is pinned in the background in parts of so many bytes, each of which takes
-/// the driver some 7 ms (9 GB/s on an H200's host).
+/// Bytes of a part of shared memory that is pinned in the background. The driver takes some 7 ms
+/// for each (9 GB/s on an H200's host).
 constexpr std::int64_t background_part_bytes = std::int64_t{64} << 20;
 
-/// Whole pages, until nobody refers to the answer.
+/// Pins whole pages until the last reference to the result is released.
 Result<std::shared_ptr<void>> pin_pages(const std::shared_ptr<Gpus>& gpus, std::byte* pages,
                                         std::int64_t bytes) {
   if (Status status = gpus->pin(pages, bytes); !status) return status.error();

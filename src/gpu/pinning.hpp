@@ -17,15 +17,17 @@ class Pinning {
  public:
   explicit Pinning(std::shared_ptr<Gpus> gpus) : gpus_(std::move(gpus)) {}
 
-  /// Pins shared memory; returns false if the driver refuses, or a thread has not pinned all of it.
+  /// Pins shared memory. Returns false if the driver refuses, or if the background thread pins the
+  /// memory and has not pinned all of it.
   bool pin(SharedMemory& memory) const;
-  /// The same for a copy of this range. If a thread pins the memory, it returns false at once.
+  /// Does as pin() for a copy of this range. While the background thread pins the memory, it notes
+  /// the range for that thread and returns false.
   bool pin_for_copy(SharedMemory& memory, const std::byte* first, std::int64_t bytes) const;
-  /// Lets a thread pin the first `bytes` of the memory, part by part; `ahead`: before a copy uses
-  /// it. Does nothing if it is pinned already.
+  /// Lets the background thread pin the first `bytes` of the memory, part by part. Does nothing if
+  /// the memory is pinned already. ahead: Parts are pinned before a copy uses the memory.
   void pin_in_background(const std::shared_ptr<SharedMemory>& memory, std::int64_t bytes,
                          bool ahead) const;
-  /// Ends that thread: it pins no more.
+  /// Ends the background thread.
   void stop() const { pinner_->stop(); }
 
   /// Pins the pages around the caller's memory until the last reference to the answer is released.

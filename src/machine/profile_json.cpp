@@ -33,10 +33,10 @@ std::string shortened(const Json& json) {
   return text;
 }
 
-/// One JSON object, read key by key.
-class Entry {
+/// One JSON object of a profile, read key by key.
+class ProfileObject {
  public:
-  Entry(const Json& json, std::string what) : json_(json), what_(std::move(what)) {
+  ProfileObject(const Json& json, std::string what) : json_(json), what_(std::move(what)) {
     if (!json.is_object()) throw Refusal(what_ + " is " + shortened(json), "write an object");
     if (json.contains("name") && json["name"].is_string()) {
       name_ = " \"" + json["name"].get<std::string>() + "\"";
@@ -131,10 +131,10 @@ Json json_of(const Profile& profile, const ChannelSpec& channel) {
   return json;
 }
 
-Sample sample_from(const Json& json, std::size_t number, const Entry& channel) {
+Sample sample_from(const Json& json, std::size_t number, const ProfileObject& channel) {
   const bool triple = json.is_array() && json.size() == 3 && json[2].is_number();
-  const auto request = triple ? Entry::whole(json[0]) : std::nullopt;
-  const auto run = triple ? Entry::whole(json[1]) : std::nullopt;
+  const auto request = triple ? ProfileObject::whole(json[0]) : std::nullopt;
+  const auto run = triple ? ProfileObject::whole(json[1]) : std::nullopt;
   if (!request || !run) {
     throw Refusal(
         "sample " + std::to_string(number) + " of " + channel.where() + " is " + shortened(json),
@@ -143,7 +143,7 @@ Sample sample_from(const Json& json, std::size_t number, const Entry& channel) {
   return {*request, *run, json[2].get<double>()};
 }
 
-int memory_at(const Profile& profile, const Entry& channel, const char* key) {
+int memory_at(const Profile& profile, const ProfileObject& channel, const char* key) {
   const std::string name = channel.text(key);
   const int found = profile.find_memory(name);
   if (found < 0) {
@@ -154,7 +154,7 @@ int memory_at(const Profile& profile, const Entry& channel, const char* key) {
   return found;
 }
 
-int resource_at(const Profile& profile, const Entry& channel, const Json& name) {
+int resource_at(const Profile& profile, const ProfileObject& channel, const Json& name) {
   for (std::size_t k = 0; k < profile.resources.size(); ++k) {
     if (name == profile.resources[k].name) return static_cast<int>(k);
   }
@@ -163,7 +163,7 @@ int resource_at(const Profile& profile, const Entry& channel, const Json& name) 
       "list it under \"resources\", or correct it");
 }
 
-ChannelSpec channel_from(const Profile& profile, const Entry& entry) {
+ChannelSpec channel_from(const Profile& profile, const ProfileObject& entry) {
   ChannelSpec channel;
   channel.name = entry.text("name");
   channel.kind = unwrap(channel_kind_from(entry.text("kind")), "the kind of " + entry.where());
@@ -184,7 +184,7 @@ ChannelSpec channel_from(const Profile& profile, const Entry& entry) {
 }
 
 Profile profile_from(const Json& json) {
-  const Entry top(json, "the profile");
+  const ProfileObject top(json, "the profile");
   if (!json.contains("format") || json["format"] != format) {
     throw Refusal("\"format\" must be \"" + std::string(format) + "\"",
                   "measure a new one with: tranship calibrate");
@@ -205,18 +205,18 @@ Profile profile_from(const Json& json) {
   profile.others_share = top.number_or_zero("others_share");
   profile.cache_bytes = top.whole_or_zero("cache_bytes");
   for (const Json& one : top.list("memories")) {
-    const Entry memory(one, "memory " + std::to_string(profile.memories.size()));
+    const ProfileObject memory(one, "memory " + std::to_string(profile.memories.size()));
     profile.memories.push_back(
         {memory.text("name"),
          unwrap(memory_kind_from(memory.text("kind")), "the kind of " + memory.where()),
          memory.whole_or_zero("buffer_bytes_max"), memory.whole_or_zero("threshold_bytes")});
   }
   for (const Json& one : top.list_or_none("resources")) {
-    const Entry resource(one, "resource " + std::to_string(profile.resources.size()));
+    const ProfileObject resource(one, "resource " + std::to_string(profile.resources.size()));
     profile.resources.push_back({resource.text("name"), resource.number("bytes_per_second")});
   }
   for (const Json& one : top.list("channels")) {
-    const Entry channel(one, "channel " + std::to_string(profile.channels.size()));
+    const ProfileObject channel(one, "channel " + std::to_string(profile.channels.size()));
     profile.channels.push_back(channel_from(profile, channel));
   }
   return profile;

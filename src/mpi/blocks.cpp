@@ -31,7 +31,7 @@ std::optional<std::int64_t> dense_bytes(std::int64_t count, MPI_Datatype type) {
 
 bool Blocks::add(const Block& block, bool received, std::int64_t count_max) {
   const std::size_t number = bytes_.size();
-  // MPI places a block where its displacement says, on its address as a number.
+  // Displacements count from the buffer's address, as a number, which may be 0.
   auto* items = const_cast<std::byte*>(block.items);
   std::int64_t bytes = 0;
   if (block.count > 0) {
@@ -56,7 +56,7 @@ bool Blocks::add(const Block& block, bool received, std::int64_t count_max) {
       strided_.push_back({std::move(*message), number});
     }
   } else if (block.count < 0) {
-    return false;  // an error of the program, which MPI tells it
+    return false;  // an error of the program, which MPI reports
   }
   bytes_.push_back(bytes);
   places_.push_back(total_);

@@ -18,30 +18,30 @@ class Blocks {
  public:
   /// Returns the blocks of one side of a call; nothing if they are left to MPI. places: bytes from
   /// the items to each block. absent: Blocks of neighbours that are not there, if there are some.
-  template <typename Count, typename Place>
+  template <typename Count, typename Displacement>
   static std::optional<Blocks> of(int blocks, const std::vector<bool>& absent, const void* items,
-                                  const Count* counts, const Place* places,
+                                  const Count* counts, const Displacement* places,
                                   const MPI_Datatype* types, bool received) {
-    // Nothing is asked about basic types, of which most calls have none but these.
+    // Most calls have basic types only: they are left to MPI without a further question.
     if (std::none_of(types, types + blocks, is_kept)) return {};
-    return make(blocks, received, most_of<Count>(), most_of<Place>(), [&](std::size_t k) {
+    return make(blocks, received, most_of<Count>(), most_of<Displacement>(), [&](std::size_t k) {
       return Block{static_cast<const std::byte*>(items) + places[k],
                    static_cast<std::int64_t>(counts[k]), types[k], !absent.empty() && absent[k]};
     });
   }
 
-  /// The same for blocks of one type. counts: null: all have `count` items. places: extents of the
-  /// type from the items to each block; null: one block begins where the one before ends
-  template <typename Count, typename Place>
+  /// Does as above for blocks of one type. counts: null: all have `count` items. places: extents of
+  /// the type from the items to each block; null: one block begins where the one before ends
+  template <typename Count, typename Displacement>
   static std::optional<Blocks> of(int blocks, const std::vector<bool>& absent, const void* items,
                                   MPI_Datatype type, Count count, const Count* counts,
-                                  const Place* places, bool received) {
+                                  const Displacement* places, bool received) {
     MPI_Count lower_bound = 0;
     MPI_Count extent = 0;
     if (!is_kept(type) || PMPI_Type_get_extent_x(type, &lower_bound, &extent) != MPI_SUCCESS) {
       return {};
     }
-    return make(blocks, received, most_of<Count>(), most_of<Place>(), [&](std::size_t k) {
+    return make(blocks, received, most_of<Count>(), most_of<Displacement>(), [&](std::size_t k) {
       const auto items_here = static_cast<std::int64_t>(counts != nullptr ? counts[k] : count);
       const auto place = places != nullptr ? static_cast<std::int64_t>(places[k])
                                            : static_cast<std::int64_t>(k) * count;
@@ -64,7 +64,7 @@ class Blocks {
     const std::byte* items;
     std::int64_t count;
     MPI_Datatype type;
-    bool absent;  ///< the neighbour is not there: neither packed nor unpacked
+    bool absent;  ///< The neighbour does not exist: the block is neither packed nor unpacked.
   };
   /// A block whose items lie one behind the other.
   struct Dense {
@@ -100,7 +100,7 @@ class Blocks {
   bool gains_ = false;   ///< whether a block has a type that is packed here
   bool on_gpu_ = false;  ///< whether a block lies in the memory of a GPU
   std::vector<Dense> dense_;
-  std::vector<Strided> strided_;  ///< also dense ones on a GPU
+  std::vector<Strided> strided_;  ///< All other blocks, dense ones on a GPU included.
   Buffer buffer_;
 };
 

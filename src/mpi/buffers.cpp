@@ -14,13 +14,13 @@ namespace {
 
 constexpr std::int64_t smallest_bytes = 4096;
 constexpr std::size_t alignment = 64;
-/// Most bytes that are kept while nobody uses them.
+/// Most bytes of unused buffers that are kept.
 constexpr std::int64_t kept_bytes_max = std::int64_t{256} << 20;
 /// Most buffers of one size that are kept.
 constexpr std::size_t free_most = 256;
 constexpr int classes = 48;
 
-/// Buffers that nobody uses, by the power of two of their size.
+/// Unused buffers, by the power of two of their size.
 struct Kept {
   std::mutex mutex;
   struct {
@@ -31,7 +31,7 @@ struct Kept {
 };
 
 Kept& kept(bool pinned) {
-  static Kept* const all = new Kept[2];  // messages may end while the process does
+  static Kept* const all = new Kept[2];  // never deleted: messages may end while the process exits
   return all[pinned ? 1 : 0];
 }
 

@@ -7,7 +7,7 @@
 
 namespace tranship::mpi {
 
-/// What a choice is about.
+/// The kinds of calls between which choices differ.
 enum class Task { message, pack, unpack };
 constexpr std::size_t tasks = 3;
 
@@ -24,7 +24,7 @@ constexpr std::size_t constructions = 5;
 constexpr std::array<const char*, constructions> construction_names{"blocks", "arrays", "vectors",
                                                                     "structs", "lists"};
 
-/// What MPI libraries see of a type.
+/// The properties of a type on which the speed of MPI libraries depends.
 struct TypeShape {
   Construction construction = Construction::blocks;
   std::int64_t run_bytes = 0;   ///< of a contiguous run, on average
@@ -32,8 +32,8 @@ struct TypeShape {
   std::int64_t span_bytes = 0;  ///< from the first element to the end of the last
 };
 
-/// Whether it is faster to pack elements here than to let MPI. Without measured choices it is not.
-/// The setting TRANSHIP_MPI_PACK overrides them.
+/// Returns whether packing elements here is faster than leaving them to MPI; false without measured
+/// choices. The setting TRANSHIP_MPI_PACK overrides the choices.
 bool packing_is_faster(Task task, const TypeShape& shape);
 
 }  // namespace tranship::mpi

@@ -9,31 +9,31 @@
 namespace tranship::mpi {
 namespace {
 
-/// The blocks of one side as a call gives them.
-template <typename Items, typename Count, typename Place>
-struct Side {
+/// The blocks of one side of a call, of which each has a type of its own.
+template <typename Items, typename Count, typename Displacement>
+struct TypedBlocks {
   Items items;
   const Count* counts;
-  const Place* places;  ///< bytes from `items`
+  const Displacement* places;  ///< bytes from `items`
   const MPI_Datatype* types;
 
   std::optional<Blocks> packed{};
   std::vector<Count> own_counts{};
-  std::vector<Place> own_places{};
+  std::vector<Displacement> own_places{};
   std::vector<MPI_Datatype> own_types{};
 
-  /// Finds out whether the blocks are packed here.
+  /// Sets `packed` if the blocks are packed here.
   void choose(int blocks, const std::vector<bool>& absent, bool received) {
     packed = Blocks::of(blocks, absent, items, counts, places, types, received);
   }
 
-  /// Lets MPI have the packed blocks.
+  /// Replaces the arguments of the call by those of the packed blocks.
   void use_packed() {
     for (const std::int64_t bytes : packed->bytes()) {
       own_counts.push_back(static_cast<Count>(bytes));
     }
     for (const std::int64_t place : packed->places()) {
-      own_places.push_back(static_cast<Place>(place));
+      own_places.push_back(static_cast<Displacement>(place));
     }
     own_types.assign(own_counts.size(), MPI_PACKED);
     items = packed->data();
@@ -43,10 +43,11 @@ struct Side {
   }
 };
 
-template <typename Count, typename Place>
-using Sides = Exchange<Side<const void*, Count, Place>, Side<void*, Count, Place>>;
+template <typename Count, typename Displacement>
+using Sides = Exchange<TypedBlocks<const void*, Count, Displacement>,
+                       TypedBlocks<void*, Count, Displacement>>;
 
-/// Packs where that is faster. blocks_of: Returns how many blocks a communicator has.
+/// Packs the blocks where that is faster. blocks_of: Returns how many blocks a communicator has.
 auto among_all(MPI_Comm comm, BlockCounts (*blocks_of)(MPI_Comm)) {
   return [comm, blocks_of](auto& sides) {
     if (sides.sent.items == MPI_IN_PLACE) return report().left(Report::in_place, 0);
@@ -62,26 +63,27 @@ auto among_all(MPI_Comm comm, BlockCounts (*blocks_of)(MPI_Comm)) {
 using namespace tranship::mpi;
 
 // NOLINTBEGIN(bugprone-macro-parentheses): of types
-#define TRANSHIP_ALL_TO_ALL(name, blocks_of, Count, Place)                                       \
-  TRANSHIP_MPI_API int MPI_##name(const void* sent, const Count* sent_counts,                    \
-                                  const Place* sent_places, const MPI_Datatype* sent_types,      \
-                                  void* got, const Count* got_counts, const Place* got_places,   \
-                                  const MPI_Datatype* got_types, MPI_Comm comm) {                \
-    return carry_out(Sides<Count, Place>{{sent, sent_counts, sent_places, sent_types},           \
-                                         {got, got_counts, got_places, got_types}},              \
+#define TRANSHIP_ALL_TO_ALL(name, blocks_of, Count, Displacement)                                \
+  TRANSHIP_MPI_API int MPI_##name(                                                               \
+      const void* sent, const Count* sent_counts, const Displacement* sent_places,               \
+      const MPI_Datatype* sent_types, void* got, const Count* got_counts,                        \
+      const Displacement* got_places, const MPI_Datatype* got_types, MPI_Comm comm) {            \
+    return carry_out(Sides<Count, Displacement>{{sent, sent_counts, sent_places, sent_types},    \
+                                                {got, got_counts, got_places, got_types}},       \
                      among_all(comm, &blocks_of), [comm](const auto& s) {                        \
                        return PMPI_##name(s.sent.items, s.sent.counts, s.sent.places,            \
                                           s.sent.types, s.got.items, s.got.counts, s.got.places, \
                                           s.got.types, comm);                                    \
                      });                                                                         \
   }
-#define TRANSHIP_START_ALL_TO_ALL(name, blocks_of, Count, Place)                                   \
-  TRANSHIP_MPI_API int MPI_##name(                                                                 \
-      const void* sent, const Count* sent_counts, const Place* sent_places,                        \
-      const MPI_Datatype* sent_types, void* got, const Count* got_counts, const Place* got_places, \
-      const MPI_Datatype* got_types, MPI_Comm comm, MPI_Request* request) {                        \
-    return start(Sides<Count, Place>{{sent, sent_counts, sent_places, sent_types},                 \
-                                     {got, got_counts, got_places, got_types}},                    \
+#define TRANSHIP_START_ALL_TO_ALL(name, blocks_of, Count, Displacement)                            \
+  TRANSHIP_MPI_API int MPI_##name(const void* sent, const Count* sent_counts,                      \
+                                  const Displacement* sent_places, const MPI_Datatype* sent_types, \
+                                  void* got, const Count* got_counts,                              \
+                                  const Displacement* got_places, const MPI_Datatype* got_types,   \
+                                  MPI_Comm comm, MPI_Request* request) {                           \
+    return start(Sides<Count, Displacement>{{sent, sent_counts, sent_places, sent_types},          \
+                                            {got, got_counts, got_places, got_types}},             \
                  request, among_all(comm, &blocks_of), [comm](const auto& s, MPI_Request* made) {  \
                    return PMPI_##name(s.sent.items, s.sent.counts, s.sent.places, s.sent.types,    \
                                       s.got.items, s.got.counts, s.got.places, s.got.types, comm,  \

@@ -9,7 +9,7 @@
 namespace tranship::mpi {
 namespace {
 
-/// Requests of a call that may end them.
+/// The requests of a call that may end them, taken out of the table of requests meanwhile.
 class Taken {
  public:
   Taken(int count, MPI_Request* all)
@@ -18,7 +18,8 @@ class Taken {
   }
   Taken(const Taken&) = delete;
   Taken& operator=(const Taken&) = delete;
-  /// Puts back those that have not ended; the others failed, or their status was not told.
+  /// Puts back the requests that have not ended. The rest have failed, or MPI gave no status for
+  /// them.
   ~Taken() {
     for (std::size_t k = 0; k < found_.size(); ++k) {
       if (!found_[k] || found_[k]->persistent()) continue;
@@ -30,11 +31,12 @@ class Taken {
     }
   }
 
-  /// Whether no request is here: then the call is MPI's alone.
+  /// Returns whether none of the requests has a message that is packed here: then the call goes to
+  /// MPI as it is.
   bool none() const { return found_.empty(); }
   int count() const { return count_; }
 
-  /// Whether a request that is not persistent has not ended.
+  /// Returns whether a request that is not persistent has not ended.
   bool any_left() const {
     for (std::size_t k = 0; k < handles_.size(); ++k) {
       if (all_[k] != MPI_REQUEST_NULL && (!found_[k] || !found_[k]->persistent())) return true;
@@ -42,7 +44,7 @@ class Taken {
     return false;
   }
 
-  /// Takes note that a request has ended, with its own error code.
+  /// Ends a request that MPI has ended with this error code.
   void ended(int number, int code, const MPI_Status& status) {
     if (number < 0 || number >= count_) return;
     const auto k = static_cast<std::size_t>(number);
@@ -52,8 +54,8 @@ class Taken {
     if (!found_[k]->persistent()) found_[k].reset();
   }
 
-  /// The same for several, of a call that returned `code`. `numbers[k]`: the request that status k
-  /// belongs to; k itself if it is null
+  /// Ends several requests, of a call that returned `code`. `numbers[k]`: the request that status k
+  /// belongs to; if `numbers` is null, request k.
   void ended(int code, int count, const int* numbers, const ManyStatuses& statuses) {
     if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) return;
     for (int k = 0; k < count; ++k) {
@@ -69,8 +71,8 @@ class Taken {
   std::vector<MPI_Request> handles_;
 };
 
-/// Unpacks what has arrived for requests that stay, of a call that found `count` of them complete.
-/// numbers: as in Taken::ended()
+/// Unpacks the messages of requests that the call does not free, of which it found `count`
+/// complete. numbers: as in Taken::ended()
 [[maybe_unused]] void unpack_some(const std::vector<Found>& found, int code, int count,
                                   const int* numbers, const ManyStatuses& statuses) {
   if (code != MPI_SUCCESS) return;
@@ -109,7 +111,8 @@ int wait_all(int count, MPI_Request* all, MPI_Status* given) {
     return code;
   };
   const int code = wait_once();
-  // MPICH stops at an error, but waits for all if nobody wants to know which of them failed.
+  // MPICH stops at an error. Without statuses the caller cannot tell which requests failed, and
+  // expects that all have ended.
   if (given == MPI_STATUSES_IGNORE && code == MPI_ERR_IN_STATUS) {
     for (int k = 0; k < count && taken.any_left(); ++k) (void)wait_once();
   }
@@ -272,7 +275,7 @@ TRANSHIP_MPI_API int MPI_Request_free(MPI_Request* request) {
   const Found pending = request != nullptr ? requests().find(*request) : nullptr;
   if (!pending) return PMPI_Request_free(request);
 #ifdef OMPI_MAJOR_VERSION
-  // Open MPI refuses this, as the standard says; MPICH does not.
+  // Open MPI refuses to free an active collective request, as the standard says; MPICH does not.
   if (pending->kind() == Pending::Kind::collective) return PMPI_Request_free(request);
 #endif
   requests().remove(*request, pending.get());

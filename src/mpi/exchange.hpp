@@ -13,18 +13,18 @@
 
 namespace tranship::mpi {
 
-/// Both sides of a call, of which each has what MPI gets, and may be packed. It stays where it is:
-/// MPI has the addresses of its parts.
-/// A side has `choose(blocks, absent, received)`, which sets `packed` if the blocks are packed
-/// here, and `use_packed()`, which lets MPI have them.
+/// The arguments of both sides of a collective call, each of which may be packed. Not movable: MPI
+/// keeps addresses of its parts. A side has `choose(blocks, absent, received)`, which sets `packed`
+/// if the blocks are packed here, and `use_packed()`, which replaces the call's arguments by those
+/// of the packed blocks.
 template <typename Sent, typename Got>
 struct Exchange {
   Sent sent;
   Got got;
 
-  /// Packs where that is faster.
+  /// Packs the sides where that is faster.
   void pack(const BlockCounts& sent_blocks, const BlockCounts& got_blocks) {
-    // Errors of the program, which MPI may tell it.
+    // Wrong arguments of the program: MPI reports them.
     const void* const places = got.items;
     if (sent.items == places || sent.items == MPI_IN_PLACE || places == MPI_IN_PLACE) return;
     sent.choose(sent_blocks.sent, sent_blocks.absent, false);
@@ -40,7 +40,7 @@ struct Exchange {
   }
 };
 
-/// Packs by `pack`, lets `call` hand the sides to MPI, and unpacks.
+/// Packs the sides by `pack`, calls MPI by `call`, and unpacks.
 template <typename Sides, typename Pack, typename Call>
 int carry_out(Sides sides, const Pack& pack, const Call& call) {
   pack(sides);
@@ -49,7 +49,7 @@ int carry_out(Sides sides, const Pack& pack, const Call& call) {
   return after(code);
 }
 
-/// The same for a call that ends later.
+/// Does as above for a call that ends later: the request unpacks.
 template <typename Sides, typename Pack, typename Call>
 int start(Sides given, MPI_Request* request, const Pack& pack, const Call& call) {
   const auto sides = std::make_shared<Sides>(std::move(given));
@@ -58,7 +58,7 @@ int start(Sides given, MPI_Request* request, const Pack& pack, const Call& call)
   OneRequest made(request);
   const int code = call(*sides, made.get());
   if (code == MPI_SUCCESS) {
-    // The sides stay until MPI has ended the request, whatever they are used for.
+    // The request owns the sides until MPI has ended it, since MPI keeps their addresses.
     follow(made.value(), {.kind = Pending::Kind::collective},
            [sides](const MPI_Status&) { sides->unpack(); });
   }

@@ -29,7 +29,8 @@ unsigned long long libraries_loaded() {
   return loaded;
 }
 
-/// Whether the program may use a GPU: it has loaded CUDA's driver, or its GPUs are emulated.
+/// Returns whether the program may use a GPU: it has loaded CUDA's driver, or its GPUs are
+/// emulated.
 bool may_use_gpus() {
   if (settings().emulates_gpus) return true;
   static std::atomic<bool> found{false};
@@ -44,13 +45,13 @@ bool may_use_gpus() {
   return true;
 }
 
-/// The engine, which is opened when it is first asked for; null if that fails.
+/// Returns the engine, which the first call opens; null if that failed.
 Engine* engine_at_hand() {
   static std::once_flag once;
   static Engine* engine = nullptr;
   std::call_once(once, [] {
     try {
-      engine = new Engine;  // messages may end while the process does
+      engine = new Engine;  // never deleted: messages may end while the process exits
     } catch (const std::exception& error) {
       (void)std::fprintf(stderr, "tranship-mpi: memory of GPUs is left to MPI: %s\n", error.what());
     }
@@ -69,15 +70,16 @@ struct Ends {
   auto operator<=>(const Ends&) const = default;
 };
 
-/// Copies that were prepared; the oldest goes when there are too many.
+/// Prepared copies, of which the one that was unused for longest is dropped when there are too
+/// many.
 class Prepared {
  public:
-  /// Starts the copy, prepared at the second time, and waits for its end.
+  /// Starts a copy and waits for its end; from the second call on it is prepared.
   void carry_out(const Ends& ends, const std::shared_ptr<const Items>& items) {
     start_again(ends, items).wait();
   }
 
-  /// Starts the copy, and waits for its end.
+  /// Starts a copy that is not remembered, and waits for its end.
   static void carry_out_once(const Ends& ends) { start(ends).wait(); }
 
   void clear() {
@@ -87,8 +89,8 @@ class Prepared {
 
  private:
   struct Known {
-    std::shared_ptr<const Items> items;  ///< so that its address stays its own
-    std::shared_ptr<PreparedCopy> copy;  ///< null until the second time
+    std::shared_ptr<const Items> items;  ///< Kept, since the key has their address.
+    std::shared_ptr<PreparedCopy> copy;  ///< Null until the second call.
     std::uint64_t used = 0;
   };
 
@@ -110,7 +112,7 @@ class Prepared {
   }
 
   static Array bytes_at(const std::byte* begin, std::int64_t bytes) {
-    // Either end may be the target.
+    // The array may be the target of a copy.
     return {reinterpret_cast<unsigned char*>(const_cast<std::byte*>(begin)), {bytes}};
   }
 

@@ -14,7 +14,7 @@ namespace tranship::mpi {
 /// uses no GPU. The first address on a GPU opens an engine.
 int gpu_of(const void* address);
 
-/// Returns the same for memory from one byte to another, both included; nothing if the two do not
+/// Returns the GPU of the memory from one byte to another, both included; nothing if the two do not
 /// lie in one memory, as with types of absolute addresses.
 std::optional<int> gpu_of(const void* first, const void* last);
 
@@ -27,8 +27,8 @@ struct OnGpu {
   int gpu = -1;
   std::shared_ptr<const Items> items;
   std::byte* places = nullptr;  ///< where the first item begins
-  /// Whether the packed bytes lie in memory of allocate_pinned(). Then a copy is prepared at its
-  /// second time.
+  /// Whether the packed bytes lie in memory of allocate_pinned(). Then the second copy between the
+  /// same ends is prepared.
   bool repeated = false;
 };
 

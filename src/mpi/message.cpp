@@ -11,7 +11,8 @@
 namespace tranship::mpi {
 namespace {
 
-/// What has arrived cannot be written where it belongs, and nobody else can.
+/// Ends the process: the bytes of a message have arrived and cannot be unpacked, and MPI cannot
+/// deliver them again.
 [[noreturn]] void give_up(const std::exception& error) {
   (void)std::fprintf(stderr, "tranship-mpi: a message cannot be unpacked: %s\n", error.what());
   (void)PMPI_Abort(MPI_COMM_WORLD, 1);
@@ -44,13 +45,13 @@ std::optional<Message> Message::to_pack(Task task, const void* places, MPI_Count
     return {};
   }
   const auto* origin = static_cast<const std::byte*>(places);
-  // No memory begins here: the program passed null, which MPI may tell it.
+  // The address is in the first page: the program passed null, which MPI reports.
   constexpr std::uintptr_t first_page_end = 4096;
   if (reinterpret_cast<std::uintptr_t>(origin + items.lowest) < first_page_end) return {};
   const auto gpu = gpu_of(origin + items.lowest, origin + items.highest - 1);
   if (!gpu) return {};
   message.gpu_ = *gpu;
-  // MPI libraries copy each run of a GPU's memory by itself, or not at all.
+  // MPI libraries copy each run in a GPU's memory by a call of its own, or cannot at all.
   if (!message.on_gpu() && !items.faster[static_cast<std::size_t>(task)]) {
     report().left(Report::faster_by_mpi, items.bytes());
     return {};
@@ -67,7 +68,7 @@ std::optional<Message> Message::to_pack(Task task, const void* places, MPI_Count
 std::optional<Message> Message::to_unpack(Task task, void* items, MPI_Count count,
                                           MPI_Datatype type, std::int64_t bytes_max) {
   auto message = to_pack(task, items, count, type, bytes_max);
-  // A type whose elements share bytes is an error of the program, which MPI may tell it.
+  // A type whose elements share bytes is an error of the program, which MPI reports.
   if (message && !message->items_->disjoint()) return {};
   return message;
 }
@@ -88,8 +89,8 @@ bool Message::take_buffer() {
 
 bool Message::take_buffer_to_receive() {
 #ifdef OMPI_MAJOR_VERSION
-  // Where a message is too long for a contiguous receive, Open MPI may write all of it before it
-  // reports the error. It gets room for that; memory that nobody touches costs nothing.
+  // If a message is too long for a contiguous receive, Open MPI may write all of it before it
+  // reports the error. The buffer has room for that; pages that are not touched cost nothing.
   constexpr std::int64_t room = std::int64_t{512} << 10;
   if (!on_gpu()) {
     buffer_ = Buffer::of(bytes() + std::max(bytes(), room));
@@ -99,17 +100,17 @@ bool Message::take_buffer_to_receive() {
   return take_buffer();
 }
 
-bool Message::pack_to(std::byte* packed, Report::Work work) {
+bool Message::pack_to(std::byte* packed, Report::Call call) {
   try {
     pack_items(packed);
   } catch (const std::exception&) {
     return false;
   }
-  report().did(work, bytes(), on_gpu());
+  report().did(call, bytes(), on_gpu());
   return true;
 }
 
-void Message::unpack_from(const std::byte* packed, std::int64_t arrived, Report::Work work) {
+void Message::unpack_from(const std::byte* packed, std::int64_t arrived, Report::Call call) {
   try {
     if (arrived == bytes()) {
       unpack_items(packed);
@@ -119,7 +120,7 @@ void Message::unpack_from(const std::byte* packed, std::int64_t arrived, Report:
   } catch (const std::exception& error) {
     give_up(error);
   }
-  report().did(work, arrived, on_gpu());
+  report().did(call, arrived, on_gpu());
 }
 
 void Message::pack_items(std::byte* packed) {

@@ -16,8 +16,8 @@
 
 namespace tranship::mpi {
 
-/// The items of one side of a call. What travels is what MPI would send: the elements one behind
-/// the other, so that the other side need not know.
+/// The items of one side of a call. The packed bytes are those that MPI would send, the elements
+/// one behind the other, so that the other side may be without this library.
 class Message {
  public:
   /// Returns the items of a call that are packed here; nothing if the call is left to MPI.
@@ -27,28 +27,28 @@ class Message {
   static std::optional<Message> to_unpack(Task task, void* items, MPI_Count count,
                                           MPI_Datatype type, std::int64_t bytes_max);
 
-  /// Returns bytes one behind the other as a message, wherever they lie.
+  /// Returns a message of contiguous bytes, in the memory of the host or of a GPU.
   static Message of_bytes(void* places, std::int64_t bytes);
 
   std::int64_t bytes() const { return items_->bytes(); }
   bool on_gpu() const { return gpu_ >= 0; }
-  /// The memory that take_buffer() took.
+  /// Returns the memory that take_buffer() took.
   std::byte* packed() const { return buffer_.data(); }
 
   /// Takes memory for the packed items. Returns false if there is none: leave the call to MPI then.
   bool take_buffer();
-  /// The same for items that MPI receives.
+  /// Takes memory for items that MPI receives, as take_buffer() does.
   bool take_buffer_to_receive();
 
   /// Packs the items. Returns false if that is not possible: leave the call to MPI then.
-  bool pack_to(std::byte* packed, Report::Work work);
-  bool pack(Report::Work work) { return pack_to(packed(), work); }
+  bool pack_to(std::byte* packed, Report::Call call);
+  bool pack(Report::Call call) { return pack_to(packed(), call); }
 
   /// Unpacks the bytes that have arrived, which may end within an item. Ends the process with a
   /// message if that is not possible.
-  void unpack_from(const std::byte* packed, std::int64_t arrived, Report::Work work);
-  /// Unpacks what MPI received into packed(); of a message that was too long, what fits, as MPI
-  /// libraries do, which report the error.
+  void unpack_from(const std::byte* packed, std::int64_t arrived, Report::Call call);
+  /// Unpacks the bytes that MPI received into packed(). Of a message that was too long, unpacks the
+  /// part that fits, as MPI libraries do; they report the error.
   void unpack_arrived(const MPI_Status& status);
 
  private:

@@ -7,31 +7,31 @@
 namespace tranship::mpi {
 namespace {
 
-/// The blocks of one side as a call gives them.
-template <typename Items, typename Count, typename Place>
-struct Side {
+/// The blocks of one side of a call, which all have one type.
+template <typename Items, typename Count, typename Displacement>
+struct UniformBlocks {
   Items items;
   MPI_Datatype type;
-  Count count = 0;                ///< of each block, where they are equal
-  const Count* counts = nullptr;  ///< else of each
-  const Place* places = nullptr;
+  Count count = 0;                ///< Items of each block, if `counts` is null.
+  const Count* counts = nullptr;  ///< Items of each block, if they differ.
+  const Displacement* places = nullptr;
 
   std::optional<Blocks> packed{};
   std::vector<Count> own_counts{};
-  std::vector<Place> own_places{};
+  std::vector<Displacement> own_places{};
 
-  /// Finds out whether the blocks are packed here.
+  /// Sets `packed` if the blocks are packed here.
   void choose(int blocks, const std::vector<bool>& absent, bool received) {
     packed = Blocks::of(blocks, absent, items, type, count, counts, places, received);
   }
 
-  /// Lets MPI have the packed blocks.
+  /// Replaces the arguments of the call by those of the packed blocks.
   void use_packed() {
     for (const std::int64_t bytes : packed->bytes()) {
       own_counts.push_back(static_cast<Count>(bytes));
     }
     for (const std::int64_t place : packed->places()) {
-      own_places.push_back(static_cast<Place>(place));
+      own_places.push_back(static_cast<Displacement>(place));
     }
     items = packed->data();
     type = MPI_PACKED;
@@ -44,7 +44,7 @@ struct Side {
   }
 };
 
-/// Packs what is sent to neighbours and got from them, where that is faster.
+/// Packs the blocks that are sent to neighbours and received from them, where that is faster.
 /// gathers: Whether one block is sent to all of them.
 auto among_neighbours(MPI_Comm comm, bool gathers) {
   return [comm, gathers](auto& sides) {
@@ -55,8 +55,9 @@ auto among_neighbours(MPI_Comm comm, bool gathers) {
   };
 }
 
-template <typename Count, typename Place>
-using Sides = Exchange<Side<const void*, Count, Place>, Side<void*, Count, Place>>;
+template <typename Count, typename Displacement>
+using Sides = Exchange<UniformBlocks<const void*, Count, Displacement>,
+                       UniformBlocks<void*, Count, Displacement>>;
 
 }  // namespace
 }  // namespace tranship::mpi
@@ -64,57 +65,58 @@ using Sides = Exchange<Side<const void*, Count, Place>, Side<void*, Count, Place
 using namespace tranship::mpi;
 
 // NOLINTBEGIN(bugprone-macro-parentheses): of types
-#define TRANSHIP_NEIGHBOURS(suffix, Count, Place)                                                  \
-  TRANSHIP_MPI_API int MPI_Neighbor_alltoall##suffix(                                              \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
-      MPI_Datatype got_type, MPI_Comm comm) {                                                      \
-    return carry_out(                                                                              \
-        Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},            \
-        among_neighbours(comm, false), [comm](const auto& s) {                                     \
-          return PMPI_Neighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type,           \
-                                                s.got.items, s.got.count, s.got.type, comm);       \
-        });                                                                                        \
-  }                                                                                                \
-  TRANSHIP_MPI_API int MPI_Ineighbor_alltoall##suffix(                                             \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
-      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                                \
-    return start(Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},   \
-                 request, among_neighbours(comm, false),                                           \
-                 [comm](const auto& s, MPI_Request* made) {                                        \
-                   return PMPI_Ineighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type, \
-                                                          s.got.items, s.got.count, s.got.type,    \
-                                                          comm, made);                             \
-                 });                                                                               \
-  }                                                                                                \
-  TRANSHIP_MPI_API int MPI_Neighbor_allgather##suffix(                                             \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
-      MPI_Datatype got_type, MPI_Comm comm) {                                                      \
-    return carry_out(                                                                              \
-        Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},            \
-        among_neighbours(comm, true), [comm](const auto& s) {                                      \
-          return PMPI_Neighbor_allgather##suffix(s.sent.items, s.sent.count, s.sent.type,          \
-                                                 s.got.items, s.got.count, s.got.type, comm);      \
-        });                                                                                        \
-  }                                                                                                \
-  TRANSHIP_MPI_API int MPI_Ineighbor_allgather##suffix(                                            \
-      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,      \
-      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                                \
-    return start(Sides<Count, Place>{{sent, sent_type, sent_count}, {got, got_type, got_count}},   \
-                 request, among_neighbours(comm, true), [comm](const auto& s, MPI_Request* made) { \
-                   return PMPI_Ineighbor_allgather##suffix(s.sent.items, s.sent.count,             \
-                                                           s.sent.type, s.got.items, s.got.count,  \
-                                                           s.got.type, comm, made);                \
-                 });                                                                               \
+#define TRANSHIP_NEIGHBOURS(suffix, Count, Displacement)                                       \
+  TRANSHIP_MPI_API int MPI_Neighbor_alltoall##suffix(                                          \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,  \
+      MPI_Datatype got_type, MPI_Comm comm) {                                                  \
+    return carry_out(                                                                          \
+        Sides<Count, Displacement>{{sent, sent_type, sent_count}, {got, got_type, got_count}}, \
+        among_neighbours(comm, false), [comm](const auto& s) {                                 \
+          return PMPI_Neighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type,       \
+                                                s.got.items, s.got.count, s.got.type, comm);   \
+        });                                                                                    \
+  }                                                                                            \
+  TRANSHIP_MPI_API int MPI_Ineighbor_alltoall##suffix(                                         \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,  \
+      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                            \
+    return start(                                                                              \
+        Sides<Count, Displacement>{{sent, sent_type, sent_count}, {got, got_type, got_count}}, \
+        request, among_neighbours(comm, false), [comm](const auto& s, MPI_Request* made) {     \
+          return PMPI_Ineighbor_alltoall##suffix(s.sent.items, s.sent.count, s.sent.type,      \
+                                                 s.got.items, s.got.count, s.got.type, comm,   \
+                                                 made);                                        \
+        });                                                                                    \
+  }                                                                                            \
+  TRANSHIP_MPI_API int MPI_Neighbor_allgather##suffix(                                         \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,  \
+      MPI_Datatype got_type, MPI_Comm comm) {                                                  \
+    return carry_out(                                                                          \
+        Sides<Count, Displacement>{{sent, sent_type, sent_count}, {got, got_type, got_count}}, \
+        among_neighbours(comm, true), [comm](const auto& s) {                                  \
+          return PMPI_Neighbor_allgather##suffix(s.sent.items, s.sent.count, s.sent.type,      \
+                                                 s.got.items, s.got.count, s.got.type, comm);  \
+        });                                                                                    \
+  }                                                                                            \
+  TRANSHIP_MPI_API int MPI_Ineighbor_allgather##suffix(                                        \
+      const void* sent, Count sent_count, MPI_Datatype sent_type, void* got, Count got_count,  \
+      MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                            \
+    return start(                                                                              \
+        Sides<Count, Displacement>{{sent, sent_type, sent_count}, {got, got_type, got_count}}, \
+        request, among_neighbours(comm, true), [comm](const auto& s, MPI_Request* made) {      \
+          return PMPI_Ineighbor_allgather##suffix(s.sent.items, s.sent.count, s.sent.type,     \
+                                                  s.got.items, s.got.count, s.got.type, comm,  \
+                                                  made);                                       \
+        });                                                                                    \
   }
 
-// The blocks of these have counts and places of their own.
-#define TRANSHIP_NEIGHBOURS_V(suffix, Count, Place)                                                \
+// In the following calls each block has a count and a displacement of its own.
+#define TRANSHIP_NEIGHBOURS_V(suffix, Count, Displacement)                                         \
   TRANSHIP_MPI_API int MPI_Neighbor_alltoallv##suffix(                                             \
-      const void* sent, const Count* sent_counts, const Place* sent_places,                        \
-      MPI_Datatype sent_type, void* got, const Count* got_counts, const Place* got_places,         \
+      const void* sent, const Count* sent_counts, const Displacement* sent_places,                 \
+      MPI_Datatype sent_type, void* got, const Count* got_counts, const Displacement* got_places,  \
       MPI_Datatype got_type, MPI_Comm comm) {                                                      \
-    return carry_out(Sides<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},           \
-                                         {got, got_type, 0, got_counts, got_places}},              \
+    return carry_out(Sides<Count, Displacement>{{sent, sent_type, 0, sent_counts, sent_places},    \
+                                                {got, got_type, 0, got_counts, got_places}},       \
                      among_neighbours(comm, false), [comm](const auto& s) {                        \
                        return PMPI_Neighbor_alltoallv##suffix(                                     \
                            s.sent.items, s.sent.counts, s.sent.places, s.sent.type, s.got.items,   \
@@ -122,11 +124,11 @@ using namespace tranship::mpi;
                      });                                                                           \
   }                                                                                                \
   TRANSHIP_MPI_API int MPI_Ineighbor_alltoallv##suffix(                                            \
-      const void* sent, const Count* sent_counts, const Place* sent_places,                        \
-      MPI_Datatype sent_type, void* got, const Count* got_counts, const Place* got_places,         \
+      const void* sent, const Count* sent_counts, const Displacement* sent_places,                 \
+      MPI_Datatype sent_type, void* got, const Count* got_counts, const Displacement* got_places,  \
       MPI_Datatype got_type, MPI_Comm comm, MPI_Request* request) {                                \
-    return start(Sides<Count, Place>{{sent, sent_type, 0, sent_counts, sent_places},               \
-                                     {got, got_type, 0, got_counts, got_places}},                  \
+    return start(Sides<Count, Displacement>{{sent, sent_type, 0, sent_counts, sent_places},        \
+                                            {got, got_type, 0, got_counts, got_places}},           \
                  request, among_neighbours(comm, false),                                           \
                  [comm](const auto& s, MPI_Request* made) {                                        \
                    return PMPI_Ineighbor_alltoallv##suffix(                                        \
@@ -136,9 +138,10 @@ using namespace tranship::mpi;
   }                                                                                                \
   TRANSHIP_MPI_API int MPI_Neighbor_allgatherv##suffix(                                            \
       const void* sent, Count sent_count, MPI_Datatype sent_type, void* got,                       \
-      const Count* got_counts, const Place* got_places, MPI_Datatype got_type, MPI_Comm comm) {    \
-    return carry_out(Sides<Count, Place>{{sent, sent_type, sent_count},                            \
-                                         {got, got_type, 0, got_counts, got_places}},              \
+      const Count* got_counts, const Displacement* got_places, MPI_Datatype got_type,              \
+      MPI_Comm comm) {                                                                             \
+    return carry_out(Sides<Count, Displacement>{{sent, sent_type, sent_count},                     \
+                                                {got, got_type, 0, got_counts, got_places}},       \
                      among_neighbours(comm, true), [comm](const auto& s) {                         \
                        return PMPI_Neighbor_allgatherv##suffix(                                    \
                            s.sent.items, s.sent.count, s.sent.type, s.got.items, s.got.counts,     \
@@ -147,10 +150,10 @@ using namespace tranship::mpi;
   }                                                                                                \
   TRANSHIP_MPI_API int MPI_Ineighbor_allgatherv##suffix(                                           \
       const void* sent, Count sent_count, MPI_Datatype sent_type, void* got,                       \
-      const Count* got_counts, const Place* got_places, MPI_Datatype got_type, MPI_Comm comm,      \
-      MPI_Request* request) {                                                                      \
-    return start(Sides<Count, Place>{{sent, sent_type, sent_count},                                \
-                                     {got, got_type, 0, got_counts, got_places}},                  \
+      const Count* got_counts, const Displacement* got_places, MPI_Datatype got_type,              \
+      MPI_Comm comm, MPI_Request* request) {                                                       \
+    return start(Sides<Count, Displacement>{{sent, sent_type, sent_count},                         \
+                                            {got, got_type, 0, got_counts, got_places}},           \
                  request, among_neighbours(comm, true), [comm](const auto& s, MPI_Request* made) { \
                    return PMPI_Ineighbor_allgatherv##suffix(                                       \
                        s.sent.items, s.sent.count, s.sent.type, s.got.items, s.got.counts,         \

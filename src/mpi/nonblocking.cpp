@@ -20,12 +20,12 @@ std::shared_ptr<Message> shared(Message& message) {
   return std::make_shared<Message>(std::move(message));
 }
 
-/// Returns what keeps a message until it is sent.
+/// Returns a function that owns a message until it is sent, and does nothing.
 Pending::Arrived sending(std::shared_ptr<Message> message) {
   return [message = std::move(message)](const MPI_Status&) {};
 }
 
-/// Returns what unpacks a message when it is there.
+/// Returns a function that unpacks a message when it has arrived.
 Pending::Arrived receiving(std::shared_ptr<Message> message) {
   return
       [message = std::move(message)](const MPI_Status& status) { message->unpack_arrived(status); };

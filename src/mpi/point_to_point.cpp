@@ -45,16 +45,16 @@ int receive_matched(int (*real)(void*, Count, MPI_Datatype, MPI_Message*, MPI_St
   return code;
 }
 
-/// One side of a call that sends and receives.
+/// The arguments of one side of a call that sends and receives.
 template <typename Items, typename Count>
-struct Side {
+struct MessageEnd {
   Items items;
   Count count;
   MPI_Datatype type;
   int peer;
   int tag;
 
-  /// Lets MPI have the packed elements instead of the items.
+  /// Replaces the arguments of the call by those of the packed elements.
   void replace(const Message& message) {
     items = message.packed();
     count = static_cast<Count>(message.bytes());
@@ -67,8 +67,8 @@ using SendReceive = int (*)(const void*, Count, MPI_Datatype, int, int, void*, C
                             int, int, MPI_Comm, MPI_Status*);
 
 template <typename Count>
-int send_receive(SendReceive<Count> real, Side<const void*, Count> sent, Side<void*, Count> got,
-                 MPI_Comm comm, MPI_Status* given) {
+int send_receive(SendReceive<Count> real, MessageEnd<const void*, Count> sent,
+                 MessageEnd<void*, Count> got, MPI_Comm comm, MPI_Status* given) {
   const auto to_send = packed_to_send(sent.items, sent.count, sent.type, sent.peer);
   auto received = ready_to_receive(got.items, got.count, got.type, got.peer);
   if (to_send) sent.replace(*to_send);

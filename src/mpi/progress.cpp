@@ -8,60 +8,60 @@ using namespace tranship::mpi;
 #define TRANSHIP_PASS(name, parameters, arguments) \
   TRANSHIP_MPI_API int MPI_##name parameters { return after(PMPI_##name arguments); }
 
-#define TRANSHIP_COLLECTIVES(suffix, Count, Place)                                                \
-  TRANSHIP_PASS(Bcast##suffix, (void* a, Count n, MPI_Datatype t, int root, MPI_Comm comm),       \
-                (a, n, t, root, comm))                                                            \
-  TRANSHIP_PASS(                                                                                  \
-      Reduce##suffix,                                                                             \
-      (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, int root, MPI_Comm comm),      \
-      (a, b, n, t, op, root, comm))                                                               \
-  TRANSHIP_PASS(Allreduce##suffix,                                                                \
-                (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),      \
-                (a, b, n, t, op, comm))                                                           \
-  TRANSHIP_PASS(Scan##suffix,                                                                     \
-                (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),      \
-                (a, b, n, t, op, comm))                                                           \
-  TRANSHIP_PASS(Exscan##suffix,                                                                   \
-                (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),      \
-                (a, b, n, t, op, comm))                                                           \
-  TRANSHIP_PASS(                                                                                  \
-      Reduce_scatter##suffix,                                                                     \
-      (const void* a, void* b, const Count* n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),         \
-      (a, b, n, t, op, comm))                                                                     \
-  TRANSHIP_PASS(Reduce_scatter_block##suffix,                                                     \
-                (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),      \
-                (a, b, n, t, op, comm))                                                           \
-  TRANSHIP_PASS(Gather##suffix,                                                                   \
-                (const void* a, Count n, MPI_Datatype t, void* b, Count m, MPI_Datatype u,        \
-                 int root, MPI_Comm comm),                                                        \
-                (a, n, t, b, m, u, root, comm))                                                   \
-  TRANSHIP_PASS(Gatherv##suffix,                                                                  \
-                (const void* a, Count n, MPI_Datatype t, void* b, const Count* m, const Place* p, \
-                 MPI_Datatype u, int root, MPI_Comm comm),                                        \
-                (a, n, t, b, m, p, u, root, comm))                                                \
-  TRANSHIP_PASS(Scatter##suffix,                                                                  \
-                (const void* a, Count n, MPI_Datatype t, void* b, Count m, MPI_Datatype u,        \
-                 int root, MPI_Comm comm),                                                        \
-                (a, n, t, b, m, u, root, comm))                                                   \
-  TRANSHIP_PASS(Scatterv##suffix,                                                                 \
-                (const void* a, const Count* n, const Place* p, MPI_Datatype t, void* b, Count m, \
-                 MPI_Datatype u, int root, MPI_Comm comm),                                        \
-                (a, n, p, t, b, m, u, root, comm))                                                \
-  TRANSHIP_PASS(                                                                                  \
-      Allgather##suffix,                                                                          \
-      (const void* a, Count n, MPI_Datatype t, void* b, Count m, MPI_Datatype u, MPI_Comm comm),  \
-      (a, n, t, b, m, u, comm))                                                                   \
-  TRANSHIP_PASS(Allgatherv##suffix,                                                               \
-                (const void* a, Count n, MPI_Datatype t, void* b, const Count* m, const Place* p, \
-                 MPI_Datatype u, MPI_Comm comm),                                                  \
-                (a, n, t, b, m, p, u, comm))                                                      \
-  TRANSHIP_PASS(                                                                                  \
-      Alltoall##suffix,                                                                           \
-      (const void* a, Count n, MPI_Datatype t, void* b, Count m, MPI_Datatype u, MPI_Comm comm),  \
-      (a, n, t, b, m, u, comm))                                                                   \
-  TRANSHIP_PASS(Alltoallv##suffix,                                                                \
-                (const void* a, const Count* n, const Place* p, MPI_Datatype t, void* b,          \
-                 const Count* m, const Place* q, MPI_Datatype u, MPI_Comm comm),                  \
+#define TRANSHIP_COLLECTIVES(suffix, Count, Displacement)                                        \
+  TRANSHIP_PASS(Bcast##suffix, (void* a, Count n, MPI_Datatype t, int root, MPI_Comm comm),      \
+                (a, n, t, root, comm))                                                           \
+  TRANSHIP_PASS(                                                                                 \
+      Reduce##suffix,                                                                            \
+      (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, int root, MPI_Comm comm),     \
+      (a, b, n, t, op, root, comm))                                                              \
+  TRANSHIP_PASS(Allreduce##suffix,                                                               \
+                (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),     \
+                (a, b, n, t, op, comm))                                                          \
+  TRANSHIP_PASS(Scan##suffix,                                                                    \
+                (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),     \
+                (a, b, n, t, op, comm))                                                          \
+  TRANSHIP_PASS(Exscan##suffix,                                                                  \
+                (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),     \
+                (a, b, n, t, op, comm))                                                          \
+  TRANSHIP_PASS(                                                                                 \
+      Reduce_scatter##suffix,                                                                    \
+      (const void* a, void* b, const Count* n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),        \
+      (a, b, n, t, op, comm))                                                                    \
+  TRANSHIP_PASS(Reduce_scatter_block##suffix,                                                    \
+                (const void* a, void* b, Count n, MPI_Datatype t, MPI_Op op, MPI_Comm comm),     \
+                (a, b, n, t, op, comm))                                                          \
+  TRANSHIP_PASS(Gather##suffix,                                                                  \
+                (const void* a, Count n, MPI_Datatype t, void* b, Count m, MPI_Datatype u,       \
+                 int root, MPI_Comm comm),                                                       \
+                (a, n, t, b, m, u, root, comm))                                                  \
+  TRANSHIP_PASS(Gatherv##suffix,                                                                 \
+                (const void* a, Count n, MPI_Datatype t, void* b, const Count* m,                \
+                 const Displacement* p, MPI_Datatype u, int root, MPI_Comm comm),                \
+                (a, n, t, b, m, p, u, root, comm))                                               \
+  TRANSHIP_PASS(Scatter##suffix,                                                                 \
+                (const void* a, Count n, MPI_Datatype t, void* b, Count m, MPI_Datatype u,       \
+                 int root, MPI_Comm comm),                                                       \
+                (a, n, t, b, m, u, root, comm))                                                  \
+  TRANSHIP_PASS(Scatterv##suffix,                                                                \
+                (const void* a, const Count* n, const Displacement* p, MPI_Datatype t, void* b,  \
+                 Count m, MPI_Datatype u, int root, MPI_Comm comm),                              \
+                (a, n, p, t, b, m, u, root, comm))                                               \
+  TRANSHIP_PASS(                                                                                 \
+      Allgather##suffix,                                                                         \
+      (const void* a, Count n, MPI_Datatype t, void* b, Count m, MPI_Datatype u, MPI_Comm comm), \
+      (a, n, t, b, m, u, comm))                                                                  \
+  TRANSHIP_PASS(Allgatherv##suffix,                                                              \
+                (const void* a, Count n, MPI_Datatype t, void* b, const Count* m,                \
+                 const Displacement* p, MPI_Datatype u, MPI_Comm comm),                          \
+                (a, n, t, b, m, p, u, comm))                                                     \
+  TRANSHIP_PASS(                                                                                 \
+      Alltoall##suffix,                                                                          \
+      (const void* a, Count n, MPI_Datatype t, void* b, Count m, MPI_Datatype u, MPI_Comm comm), \
+      (a, n, t, b, m, u, comm))                                                                  \
+  TRANSHIP_PASS(Alltoallv##suffix,                                                               \
+                (const void* a, const Count* n, const Displacement* p, MPI_Datatype t, void* b,  \
+                 const Count* m, const Displacement* q, MPI_Datatype u, MPI_Comm comm),          \
                 (a, n, p, t, b, m, q, u, comm))
 
 #define TRANSHIP_FILES(suffix, Count)                                                             \

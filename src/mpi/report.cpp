@@ -8,8 +8,8 @@
 namespace tranship::mpi {
 namespace {
 
-constexpr const char* works[] = {"messages sent", "messages received", "collectives", "MPI_Pack",
-                                 "MPI_Unpack"};
+constexpr const char* call_names[] = {"messages sent", "messages received", "collectives",
+                                      "MPI_Pack", "MPI_Unpack"};
 constexpr const char* reasons[] = {"contiguous", "MPI's way is faster",
                                    "longer than its call counts", "no memory to pack into",
                                    "in place"};
@@ -44,7 +44,7 @@ void Report::print(int rank) const {
     text += tail;
     text += "\n";
   };
-  for (int k = 0; k < Report::works; ++k) line(mpi::works[k], did_[k], "");
+  for (int k = 0; k < Report::calls; ++k) line(mpi::call_names[k], did_[k], "");
   for (int k = 0; k < Report::reasons; ++k) line(mpi::reasons[k], left_[k], " (left alone)");
   if (types_left_.load() > 0) {
     text += "  types that are not known here: " + std::to_string(types_left_.load()) +

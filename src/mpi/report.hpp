@@ -1,4 +1,5 @@
-// What was done and what was left alone: TRANSHIP_MPI_REPORT=1 prints it when MPI ends.
+// Counts of the messages that were packed here or left to MPI, which TRANSHIP_MPI_REPORT=1 prints
+// when MPI ends.
 #pragma once
 
 #include <atomic>
@@ -9,16 +10,16 @@ namespace tranship::mpi {
 /// Counts for one process. Threads: all.
 class Report {
  public:
-  /// What was packed or unpacked here.
-  enum Work { sent, received, collective, packed, unpacked, works };
-  /// Why MPI got a call with a type as it was.
+  /// The kinds of calls whose items were packed or unpacked here.
+  enum Call { sent, received, collective, packed, unpacked, calls };
+  /// Why a call with a derived type was left to MPI.
   enum Reason { contiguous, faster_by_mpi, too_long, no_memory, in_place, reasons };
 
   Report();
 
-  void did(Work work, std::int64_t bytes, bool on_gpu) {
+  void did(Call call, std::int64_t bytes, bool on_gpu) {
     if (!on_) return;
-    Count& count = did_[work];
+    Count& count = did_[call];
     count.calls.fetch_add(1, std::memory_order_relaxed);
     count.bytes.fetch_add(bytes, std::memory_order_relaxed);
     if (on_gpu) count.on_gpu.fetch_add(1, std::memory_order_relaxed);
@@ -42,12 +43,12 @@ class Report {
 
   bool on_ = false;
   bool all_ranks_ = false;
-  Count did_[works];
+  Count did_[calls];
   Count left_[reasons];
   std::atomic<std::int64_t> types_left_{0};
 };
 
-/// The counts of this process.
+/// Returns the counts of this process.
 Report& report();
 
 }  // namespace tranship::mpi

@@ -8,8 +8,8 @@ namespace tranship::mpi {
 
 namespace {
 
-/// Makes errors of a communicator codes for a while: a program does not learn those of a request
-/// that it has freed, but some libraries tell who asks whether it has ended.
+/// Makes a communicator return errors as codes during its lifetime. A program that has freed a
+/// request must not learn of its errors, but some libraries raise them when the request is tested.
 class Quiet {
  public:
   explicit Quiet(MPI_Comm comm) : comm_(comm) {
@@ -33,7 +33,7 @@ class Quiet {
   MPI_Errhandler programs_ = MPI_ERRHANDLER_NULL;
 };
 
-/// Keeps what MPI may still read and write, for good.
+/// Keeps the memory of a request until the process exits: MPI may still read and write it.
 void keep_for_good(Found pending) {
   static std::mutex mutex;
   static auto* const kept = new std::deque<Found>;
@@ -172,7 +172,7 @@ void Requests::abandon(MPI_Request request, Found pending) {
 }
 
 void Requests::sweep_freed_sends() {
-  // More than one for each that comes, so that they do not pile up.
+  // Each call ends more than one, so that freed sends do not pile up.
   constexpr int some = 4;
   for (int k = 0; k < some && any_freed_send_.load(std::memory_order_acquire); ++k) {
     Abandoned one;
@@ -188,7 +188,7 @@ void Requests::sweep_freed_sends() {
 }
 
 void Requests::unpack_freed_receives() {
-  thread_local bool unpacks = false;  // MPI may call the program, which calls MPI
+  thread_local bool unpacks = false;  // MPI may call back into the program, which may call MPI
   if (unpacks) return;
   const std::lock_guard unpacking(unpacking_);
   std::vector<Abandoned> all;

@@ -14,7 +14,7 @@
 
 namespace tranship::mpi {
 
-/// What belongs to a request until MPI has ended it. Threads: all.
+/// The message of a request, and how to complete it once MPI has ended the request. Threads: all.
 class Pending {
  public:
   enum class Kind { send, receive, collective };
@@ -24,55 +24,56 @@ class Pending {
     MPI_Comm comm = MPI_COMM_NULL;
     bool persistent = false;  ///< started by calls of its own, again and again
   };
-  /// What is to be done when what MPI received is there.
+  /// Unpacks the message when MPI has received it.
   using Arrived = std::function<void(const MPI_Status&)>;
-  /// What is to be done before each start of a persistent request; returns false if it failed.
+  /// Packs the message before each start of a persistent request. Returns false if that failed.
   using Starts = std::function<bool()>;
 
-  /// Both functions also own what MPI reads and writes. Of a request that is not persistent,
-  /// `starts` is empty. A persistent one is not started yet.
+  /// Makes the state of a new request. Both functions also own the memory that MPI reads and
+  /// writes. `starts` is empty unless the request is persistent; such a request is not started yet.
   Pending(const What& what, Arrived arrived, Starts starts = {});
 
   bool persistent() const { return what_.persistent; }
   Kind kind() const { return what_.kind; }
-  /// The communicator; MPI_COMM_NULL once the program has freed it.
+  /// Returns the communicator; MPI_COMM_NULL once the program has freed it.
   MPI_Comm comm();
   /// Forgets the communicator if it is the one that the program frees.
   void comm_ends(MPI_Comm comm);
-  /// Whether MPI has ended it, and what it received is unpacked; or it is not started.
+  /// Returns whether the request has not been started, or MPI has ended it and its message is
+  /// unpacked.
   bool ended();
   /// Makes a persistent request ready to be started, unless it is active: then MPI refuses to start
   /// it. Returns false if that failed.
   bool start(MPI_Request request);
-  /// Does once what is to be done at the end. code, status: of the completed request. Of a message
-  /// that was too long, what fits is there.
+  /// Unpacks the message, unless an earlier call has. code, status: of the completed request. Of a
+  /// message that was too long, the part that fits is unpacked.
   void end(int code, const MPI_Status& status);
-  /// Ends it without a message: it failed.
+  /// Ends a request that failed, without a message.
   void drop();
 
  private:
   What what_;
   Arrived arrived_;
   Starts starts_;
-  std::mutex mutex_;  ///< held while a message is unpacked, so that who sees the end sees its data
+  std::mutex mutex_;  ///< Held while a message is unpacked: after ended() its data are there.
   bool ended_ = false;
 };
 
 using Found = std::shared_ptr<Pending>;
 
-/// The requests that are not ended. Threads: all.
+/// The requests with messages that are packed here, until they end. Threads: all.
 class Requests {
  public:
-  /// Whether there is any request here: nothing is to be done at the end of others.
+  /// Returns whether there is any request: ends of other requests need no work.
   bool any() const { return count_.load(std::memory_order_acquire) > 0; }
 
   void add(MPI_Request request, Found pending);
-  /// Returns what belongs to a request; null for others.
+  /// Returns the state of a request; null for requests without a message that is packed here.
   Found find(MPI_Request request);
-  /// Returns the same for each of several requests; empty if none is here.
+  /// Returns the states of several requests; empty if all would be null.
   std::vector<Found> find(int count, const MPI_Request* requests);
-  /// Returns the same, for a call that may end them: requests that are not persistent leave the
-  /// table, since another thread may get the handle as soon as MPI has ended one.
+  /// Return the states for a call that may end the requests. Those that are not persistent leave
+  /// the table: as soon as MPI has ended one, another thread may get its handle.
   Found take(MPI_Request request);
   std::vector<Found> take(int count, const MPI_Request* requests);
   /// Puts back what take() returned for a request that has not ended.
@@ -80,20 +81,20 @@ class Requests {
   /// Removes a request, unless its handle belongs to another one by now.
   void remove(MPI_Request request, const Pending* pending);
 
-  /// Takes note that the program frees a communicator.
+  /// Records that the program frees a communicator.
   void comm_ends(MPI_Comm comm);
 
   /// Keeps a request that the program has freed until MPI has ended it.
   void abandon(MPI_Request request, Found pending);
-  /// Whether a receive was freed that MPI has not ended.
+  /// Returns whether the program has freed a receive that MPI has not ended.
   bool any_freed_receive() const { return any_freed_receive_.load(std::memory_order_acquire); }
-  /// Unpacks what has arrived for freed receives. A call of MPI that can imply their end does it
-  /// before it returns.
+  /// Unpacks the messages that have arrived for freed receives. Each call of MPI from whose return
+  /// a program may conclude that they have arrived does so first.
   void unpack_freed_receives();
-  /// The same until all have ended, for a second at most.
+  /// Does as unpack_freed_receives() until all have ended, for at most a second.
   void await_freed_receives();
-  /// Gives all abandoned requests back to MPI, which ends them; their memory stays. Before MPI
-  /// ends.
+  /// Frees all abandoned requests by MPI, which ends them; their memory is kept. Call it before MPI
+  /// is finalized.
   void give_back();
 
  private:
@@ -122,31 +123,31 @@ class Requests {
   std::unordered_map<std::uint64_t, Found> pending_;
   std::deque<Abandoned> freed_sends_;
   std::vector<Abandoned> freed_receives_;
-  /// Held while freed receives are unpacked, so that a call returns after what others unpack.
+  /// Held while freed receives are unpacked, so that no call returns while another one unpacks.
   std::mutex unpacking_;
 };
 
 Requests& requests();
 
-/// Whether a receive that ended with this code has a message, or the part of one that fits.
+/// Returns whether a receive that ended with this code has a message, or the part of one that fits.
 inline bool brought_message(int code) {
   int kind = MPI_SUCCESS;
   return code == MPI_SUCCESS ||
          (PMPI_Error_class(code, &kind) == MPI_SUCCESS && kind == MPI_ERR_TRUNCATE);
 }
 
-/// Ends a call that returns `code`: what has arrived for freed receives is there when it returns.
+/// Returns `code`, after the messages that have arrived for freed receives were unpacked.
 inline int after(int code) {
   if (requests().any_freed_receive()) requests().unpack_freed_receives();
   return code;
 }
 
-/// Keeps what belongs to a new request; nothing for MPI_REQUEST_NULL.
+/// Adds the state of a new request to the table; does nothing for MPI_REQUEST_NULL.
 void keep(MPI_Request request, const Pending::What& what, Pending::Arrived arrived,
           Pending::Starts starts = {});
 
-/// The same for a request that may have ended already, as many sends do: some libraries give all
-/// those one handle.
+/// Does as keep() for a request that may have ended already, as many sends do: some libraries give
+/// all ended requests one handle.
 void follow(MPI_Request request, const Pending::What& what, Pending::Arrived arrived);
 
 }  // namespace tranship::mpi

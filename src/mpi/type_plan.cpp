@@ -16,7 +16,7 @@
 namespace tranship::mpi {
 namespace {
 
-/// The plan of a type that is being made, or was. Duplicates of the type share it.
+/// The plan of a type, and whether it has been made. Duplicates of the type share it.
 struct Kept {
   std::once_flag once;
   std::shared_ptr<TypePlan> plan;  ///< null: left to MPI
@@ -28,8 +28,8 @@ struct Attribute {
   std::uint64_t handle = 0;  ///< the type's, once it is known
 };
 
-/// The types that were committed, by their handles. MPI is not asked about other handles, which may
-/// be wrong: the call that uses one says so, in its own way.
+/// The committed types, by their handles. MPI is asked about no other handle, since a wrong one
+/// would be an error of that question; the call that uses it reports it.
 struct Committed {
   std::shared_mutex mutex;
   std::unordered_map<std::uint64_t, std::shared_ptr<Kept>> all;
@@ -40,7 +40,7 @@ Committed& committed() {
   return *types;
 }
 
-/// Counts the types that began or ended, after which a handle may be another type's.
+/// Counts the types that were made or freed: a handle may then belong to another type.
 std::atomic<std::uint64_t> generation{1};
 std::atomic<int> keyval{MPI_KEYVAL_INVALID};
 std::mutex keyval_mutex;
@@ -98,7 +98,7 @@ std::shared_ptr<TypePlan> make_plan(MPI_Datatype type) {
   return std::make_shared<TypePlan>(std::move(*read));
 }
 
-/// What a thread remembers of the types that it used, by their handles.
+/// The types that a thread has used lately, by their handles.
 struct Remembered {
   std::uint64_t handle = 0;
   std::uint64_t generation = 0;
@@ -106,7 +106,7 @@ struct Remembered {
   std::shared_ptr<const Items> items;  ///< the latest
 };
 
-/// Set when a thread's memory is gone: functions that run at its end may still call MPI.
+/// Set when a thread's variables are destroyed: destructors that run later may still call MPI.
 thread_local bool memory_is_gone = false;
 
 struct Memory {

@@ -9,18 +9,18 @@
 
 namespace tranship::mpi {
 
-/// An MPI type as it is known here.
+/// An MPI type, converted to a Datatype.
 struct ReadType {
-  Datatype type;  ///< the bytes of the elements and their places, as raw bytes
-  /// The kind of constructor, in it or in a base, that comes last in the list of kinds.
+  Datatype type;  ///< The elements as raw bytes, at their offsets.
+  /// Of the kinds of constructors in the type and its bases, the one that comes last in Kind.
   Construction construction = Construction::blocks;
 };
 
-/// Reads an MPI type. Returns nothing for a type of unknown construction, and for named types with
+/// Reads an MPI type. Returns nothing for types of unknown constructors, and for named types with
 /// gaps, such as MPI_SHORT_INT.
 std::optional<ReadType> read_type(MPI_Datatype type);
 
-/// Whether a type is a basic one of MPI, which nobody constructed.
+/// Returns whether a type is one of MPI's basic types, which no constructor made.
 bool is_basic(MPI_Datatype type);
 
 }  // namespace tranship::mpi

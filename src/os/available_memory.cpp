@@ -45,7 +45,8 @@ constexpr Names version_1{"memory.limit_in_bytes", "memory.usage_in_bytes", "tot
                           "total_active_file"};
 constexpr Names version_2{"memory.max", "memory.current", "inactive_file", "active_file"};
 
-/// What the group of a folder may still take of its limit.
+/// Returns the bytes that the control group of a folder may still take of its limit; nothing if it
+/// has none.
 std::optional<std::int64_t> left_in(const std::string& folder, const Names& names) {
   const auto limit = number_in(folder + "/" + names.limit);
   const auto usage = number_in(folder + "/" + names.usage);

@@ -32,7 +32,7 @@ void give_back_pages(const SharedMemory& memory, std::int64_t offset, std::int64
 /// first access otherwise, page by page. Does nothing on kernels that cannot (before Linux 5.14).
 void clear_pages(const SharedMemory& memory, std::int64_t offset, std::int64_t bytes);
 
-/// Returns the same, read from other folders than /proc and /sys/fs/cgroup: for tests.
+/// Does as above with other folders than /proc and /sys/fs/cgroup, for tests.
 AvailableMemory available_memory(const std::string& proc, const std::string& groups);
 
 }  // namespace tranship

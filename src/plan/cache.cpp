@@ -55,7 +55,7 @@ std::shared_ptr<const Plan> PlanCache::find(const PlanQuery& query) {
 }
 
 std::shared_ptr<const Plan> PlanCache::find_in_set(std::uint64_t hash, const PlanQuery& query) {
-  for (Entry& entry : set_of(hash).entries) {
+  for (CachedPlan& entry : set_of(hash).entries) {
     if (entry.plan && entry.hash == hash && same(entry.query, query)) return entry.plan;
   }
   return nullptr;

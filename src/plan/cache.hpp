@@ -30,13 +30,13 @@ class PlanCache {
   Counters counters() const;
 
  private:
-  struct Entry {
+  struct CachedPlan {
     std::uint64_t hash = 0;
     PlanQuery query;
     std::shared_ptr<const Plan> plan;
   };
   struct Set {
-    std::array<Entry, 4> entries;
+    std::array<CachedPlan, 4> entries;
     std::size_t next = 0;
   };
   std::shared_ptr<const Plan> find_in_set(std::uint64_t hash, const PlanQuery& query);

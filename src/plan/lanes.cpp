@@ -290,7 +290,7 @@ int slots_of(const Costs& costs, const Task& task, const std::vector<Candidate>&
 struct Line {
   double fill_s = 0;   ///< time of a tile beyond that in the lane's slowest hop
   double tile_s = 0;   ///< time of a tile in the slowest hop while all lanes work
-  double alone_s = 0;  ///< the same while this lane works alone
+  double alone_s = 0;  ///< time of a tile in the slowest hop while this lane works alone
   double wait_s = 0;   ///< time until the first tiles of other lanes have passed what they share
   double tiles = 0;
 

@@ -235,8 +235,8 @@ void mark_bounced(Plan& plan, const Profile& profile) {
 /// Largest copy that is sent to another process within one message, in bytes.
 constexpr std::int64_t message_bytes = 8 * 1024;
 
-/// What the caches hold is copied at several times the rate that was measured for long copies: so
-/// many hand-offs a copy of that size may take, by that rate, on the caller's thread.
+/// How many hand-offs a copy may take on the caller's thread, by the measured rate of long copies,
+/// if the caches hold its data: it then runs at several times that rate.
 constexpr double near_handoffs = 8;
 
 /// Lets the caller's thread run a transfer that is shorter than a hand-off, or that the caches

@@ -8,8 +8,8 @@
 namespace tranship {
 namespace {
 
-/// Segments double what there is, up to so much at once: small engines stay small, and large ones
-/// make memory seldom.
+/// Largest segment that is added beyond need, in bytes. Segments double a memory's buffers up to
+/// it, so that small engines stay small, and large ones allocate seldom.
 constexpr std::int64_t growth_bytes_max = std::int64_t{32} << 20;
 
 }  // namespace
@@ -28,7 +28,7 @@ BufferPool::~BufferPool() {
 
 int BufferPool::add_memory(MemoryLimits limits) {
   Arena arena;
-  constexpr std::int64_t sum_max = INT64_MAX / 4;  // so that sums stay numbers
+  constexpr std::int64_t sum_max = INT64_MAX / 4;  // so that sums do not overflow
   if (limits.bytes_max > 0) {
     arena.bytes_max = arena.ranges.rounded(std::min(limits.bytes_max, sum_max));
   }
@@ -41,7 +41,8 @@ bool BufferPool::acquire(const std::vector<BufferRequest>& requests, std::vector
   buffers.clear();
   if (!fits(requests, false)) return false;
   if (take_all(requests, buffers)) return true;
-  // Segments of unfit sizes may be in the way, and some of them only held by the buffers above.
+  // Unused segments of other sizes may take the memory. Some were in use by buffers of the failed
+  // attempt.
   for (const BufferRequest& request : requests) drop_free_segments(arenas_[at(request.memory)]);
   return take_all(requests, buffers);
 }
@@ -79,7 +80,7 @@ Buffer BufferPool::take(const std::vector<BufferRequest>& requests, std::size_t 
   return {arena.segments.at(range->segment).address + range->offset, *range};
 }
 
-/// False if there may not be so much, or there is no more.
+/// Adds a segment. Returns false if the limit forbids it, or the memory has no room.
 bool BufferPool::add_segment(Arena& arena, std::int64_t bytes) {
   if (arena.ranges.bytes() + bytes > arena.bytes_max) return false;
   std::byte* address = arena.source.allocate(bytes);
@@ -106,7 +107,8 @@ bool BufferPool::possible(const std::vector<BufferRequest>& requests) const {
   return fits(requests, true);
 }
 
-/// A transfer asks for a few buffers, so that comparing each with each costs less than a table.
+/// Returns whether the requests fit the free ranges, or an empty pool. A transfer asks for a few
+/// buffers, so that comparing each with each costs less than a table.
 bool BufferPool::fits(const std::vector<BufferRequest>& requests, bool when_empty) const {
   for (const BufferRequest& request : requests) {
     const Arena& arena = arenas_[at(request.memory)];

@@ -70,7 +70,8 @@ void BufferQueue::try_first(int memory, std::vector<BufferWaiter*>& granted) {
   granted.push_back(&first);
 }
 
-/// Whoever steps out of its lines lets the next ones try, so this goes on until nobody can.
+/// Grants buffers to the first waiters of the freed memories. Each grant lets the next waiters try,
+/// so that this goes on until no memory is left in `freed_`.
 void BufferQueue::serve(std::vector<BufferWaiter*>& granted) {
   while (!freed_.empty()) {
     const int memory = freed_.back();

@@ -11,14 +11,14 @@ namespace {
 /// Slots start at pages, so that no two threads write one line.
 constexpr std::int64_t slot_alignment = 4096;
 
-/// The tile that the descriptor would issue next. Only if it may.
+/// Returns the tile that the descriptor issues next. The descriptor must be allowed to issue one.
 std::int64_t tile_to_issue(const Transfer& transfer, const Descriptor& descriptor) {
   if (descriptor.input < 0) return transfer.tiles_begun;
   return transfer.slot(descriptor.input, descriptor.issued).tile;
 }
 
-/// The failure of a transfer because of the one before it. However long the chain of transfers is,
-/// the message names the last one and the first one's failure.
+/// Returns the error of a transfer that was to follow one that failed. However long the chain of
+/// transfers is, the message names the last one, and the failure of the first.
 Error failed_before(const std::string& label, const Error& error) {
   const std::string middle = " was to follow failed: ";
   const auto found = error.message.rfind(middle);
@@ -102,7 +102,8 @@ void Scheduler::unblock(const std::shared_ptr<Transfer>& transfer, const Status&
   --transfer->blockers;
   if (transfer->state != TransferState::waiting) return;
   if (!status) {
-    // Counted as blocked still, since it does not stand in line for buffers.
+    // It counts as blocked, so that cancel() does not look for it among those that wait for
+    // buffers.
     ++transfer->blockers;
     cancel(transfer, failed_before(transfer->label, status.error()), changes);
     return;
@@ -194,7 +195,8 @@ std::vector<double> Scheduler::waiting_s(int priority) const {
   return seconds;
 }
 
-/// The first in line that a thread may serve; it stands in front, or the one in front is not its.
+/// Returns the first descriptor, by priority and age, that a thread may serve; null if there is
+/// none.
 const Scheduler::Ready* Scheduler::first_for(const std::vector<Ready>& ready, int thread) {
   const auto descriptor_of = [](const Ready& one) -> const Descriptor& {
     return one.transfer->descriptors[at(one.hop)];
@@ -235,7 +237,7 @@ std::optional<Job> Scheduler::next(int channel, int thread) {
     const bool full = state.limits.bytes_in_flight_max > 0 &&
                       state.jobs_in_flight >= state.limits.jobs_in_flight_min &&
                       state.bytes_in_flight + bytes > state.limits.bytes_in_flight_max;
-    // Strict priority: what is first in line is not overtaken because it is large.
+    // Priority is strict: a smaller job does not overtake the first one because that is too large.
     if (full) return std::nullopt;
     Job job = issue(first->transfer, first->hop, tile);
     job.bytes = bytes;

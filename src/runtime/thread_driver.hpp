@@ -94,8 +94,9 @@ class ThreadDriver {
     std::condition_variable help;                    ///< threads that wait for a transfer wait here
     std::atomic<std::uint64_t> signals{0};           ///< written under the driver's mutex
     std::vector<std::thread> threads;
-    std::vector<Watch> watches;     ///< new ones, for an asynchronous channel's thread to take
-    std::uint64_t drains_seen = 0;  ///< Of drains_, by an asynchronous channel's thread.
+    std::vector<Watch> watches;  ///< New events, which the thread of an asynchronous channel takes.
+    std::uint64_t drains_seen =
+        0;  ///< Value of drains_ that an asynchronous channel's thread has handled.
   };
   struct InFlight {
     Job job;
@@ -128,10 +129,10 @@ class ThreadDriver {
   Scheduler scheduler_;
   std::deque<std::unique_ptr<Worker>> workers_;
   bool stopping_ = false;
-  /// Counts what may have let transfers drain: cancels and failures.
+  /// Counts cancels and failures, after which transfers may have to be drained.
   std::atomic<std::uint64_t> drains_{0};
   int helpers_ = 0;                ///< threads inside help()
-  std::condition_variable ended_;  ///< of transfers and helpers, after stop()
+  std::condition_variable ended_;  ///< Notified when transfers and helpers end after stop().
   std::mutex joining_;             ///< held by the thread that joins the workers
   /// Referred to by callbacks at the ends of other transfers, which may run on threads of another
   /// engine while this driver is destroyed: the destructor waits until none of them holds it.

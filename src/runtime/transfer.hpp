@@ -83,11 +83,12 @@ struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
     return slots[slot_index(ring, sequence)];
   }
 
-  /// Whether there are tiles that the descriptor has not issued, at hand or still to come.
+  /// Returns whether there are tiles that the descriptor has still to issue, now or later.
   bool tiles_left(const Descriptor& descriptor) const;
 
-  /// Whether the next tile should go by this lane. Towards the end it should not, if the tiles that
-  /// the lane has begun keep it busy for longer than the others need for all that is left.
+  /// Returns whether the next tile should go by this lane. Towards the end it should not, if the
+  /// tiles that the lane has begun keep it busy for longer than the others need for all that is
+  /// left.
   bool wants_tile(int lane) const;
 
  private:
@@ -116,7 +117,7 @@ struct RequestNests {
 /// expanded unless the channel carries them, as its capabilities say.
 Request prepare(const Job& job, const Capabilities& channel, RequestNests& nests);
 
-/// The same without nests and places, for channels that move nothing.
+/// Returns a request with sizes alone, without nests and places, for channels that move nothing.
 Request outline(const Job& job);
 
 }  // namespace tranship

@@ -102,7 +102,8 @@ inline std::shared_ptr<RemoteArray> look_up(Fabric& fabric, PeerId peer, const s
   return *array;
 }
 
-/// The same, and withdrawing and closing wait for peers' copies on a busy machine too.
+/// Returns such options with which withdrawing and closing also wait for peers' copies on a busy
+/// machine.
 inline FabricOptions patient_options_for(Transport transport) {
   FabricOptions options = options_for(transport);
   options.peer_timeout = patience;

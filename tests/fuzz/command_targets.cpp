@@ -107,7 +107,7 @@ void scribble(const SlotSegment& segment, Source& source) {
   control.error_code = source.byte();
   control.text_bytes = source.get<std::uint32_t>();
   control.reply_bytes = source.get<std::uint32_t>();
-  Lease& lease = segment.header().leases[offset % exports_max];
+  ExportLease& lease = segment.header().leases[offset % exports_max];
   lease.export_id.store(source.get<std::uint64_t>());
   lease.users.store(source.get<std::uint32_t>());
 }

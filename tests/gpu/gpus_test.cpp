@@ -239,11 +239,11 @@ TEST(kernels_carry_lists_of_pieces) {
   std::byte* target = device_memory(*gpus, 0);
   fill(source, allocation_bytes);
   std::memset(target, 0, allocation_bytes);
-  auto memory = gpus->allocate_pinned(2 * static_cast<std::int64_t>(sizeof(gpu::Piece)));
+  auto memory = gpus->allocate_pinned(2 * static_cast<std::int64_t>(sizeof(Run)));
   REQUIRE(memory.ok());
-  const gpu::Piece pieces[] = {{100, 0, 33}, {4001, 500, 1000}};
+  const Run pieces[] = {{100, 0, 33}, {4001, 500, 1000}};
   std::memcpy(*memory, pieces, sizeof pieces);
-  const auto* table = reinterpret_cast<const gpu::Piece*>(*memory);
+  const auto* table = reinterpret_cast<const Run*>(*memory);
   const GpuStream stream = stream_on(*gpus, 0);
   REQUIRE(gpus->launch(stream, table, 2, source, target).ok());
   EXPECT(filled(target, 33, 100));

@@ -79,9 +79,9 @@ __global__ void compare(const __grid_constant__ LoopNest nest, std::int64_t coun
   }
 }
 
-__global__ void compare_pieces(const Piece* pieces, const std::byte* source,
-                               const std::byte* target, unsigned long long* wrong) {
-  const Piece piece = pieces[blockIdx.x];
+__global__ void compare_pieces(const Run* pieces, const std::byte* source, const std::byte* target,
+                               unsigned long long* wrong) {
+  const Run piece = pieces[blockIdx.x];
   for (std::int64_t i = threadIdx.x; i < piece.bytes; i += blockDim.x) {
     if (source[piece.source_offset + i] != target[piece.target_offset + i]) atomicAdd(wrong, 1ull);
   }
@@ -162,8 +162,8 @@ class Bench {
     piece_bytes = std::min(piece_bytes, bytes_wanted / 8);
     count = std::min(count, bytes_wanted / piece_bytes);
     if (name.find(only_) == std::string::npos) return;
-    Piece* pieces = nullptr;
-    require(cudaMallocHost(&pieces, static_cast<std::size_t>(count) * sizeof(Piece)),
+    Run* pieces = nullptr;
+    require(cudaMallocHost(&pieces, static_cast<std::size_t>(count) * sizeof(Run)),
             "no pinned memory for the list");
     for (std::int64_t k = 0; k < count; ++k) {
       // Multiplication by a prime, modulo `count`, scatters the pieces of the source.

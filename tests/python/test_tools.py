@@ -1,4 +1,4 @@
-"""The tools that check terms and that write the reference of the headers."""
+"""The tools that check terms and names of tests, and that write the reference of the headers."""
 
 from __future__ import annotations
 
@@ -38,6 +38,40 @@ def test_retired_terms_are_whole_words(term: str, found: list[str], ignored: lis
     pattern = load("tidy.py").term_pattern(term)
     assert all(pattern.search(text) for text in found)
     assert not any(pattern.search(text) for text in ignored)
+
+
+SHIPYARD = [
+    "src/hull/keel.hpp",
+    "src/hull/parts/mast.cpp",
+    "python/tranship/fleet/flag.py",
+    "tests/hull/keel_test.cpp",
+    "tests/hull/mast_height_test.cpp",
+    "tests/hull/keels_test.cpp",
+    "tests/sim/storms_test.cpp",
+    "tests/python/test_flag.py",
+    "tests/python/test_fleet_orders.py",
+    "tests/python/test_calm.py",
+    "tests/python/test_flagship.py",
+]
+
+
+def test_test_files_are_named_after_what_they_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in SHIPYARD:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    tidy = load("tidy.py")
+    monkeypatch.setattr(tidy, "ROOT", tmp_path)
+    monkeypatch.setattr(tidy, "FEATURES", {"calm", "piracy"})
+    monkeypatch.setattr(tidy, "UNMIRRORED", {"tests/hull/keels_test.cpp", "tests/hull/gone.cpp"})
+    found = tidy.check_mirrors()
+    assert [line.split(":")[0] for line in found] == [
+        "tests/python/test_flagship.py",
+        "tests/hull/gone.cpp",
+        "tools/tidy.py",
+    ]
+    assert "no test is named after piracy" in found[2]
 
 
 HEADER = """// Ships.

@@ -23,9 +23,11 @@ T = TypeVar("T")
 AGAIN_S = 0.25
 """Longest time until a job that waits is tried again."""
 AGAIN_EACH_S = 0.001
-"""The same for each such job: many of them together take little of a processor."""
+"""Time between two tries for each job that waits: many of them together take little of a
+processor."""
 HASTY_S = 0.01
-"""The same for a job that something has changed for while it was tried, twice in a row."""
+"""Longest time until a job is tried again for which something changed during two tries in a
+row."""
 SLICE_S = 0.05
 """Longest wait for a notice: jobs that begin to wait meanwhile are seen then."""
 

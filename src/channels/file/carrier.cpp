@@ -5,10 +5,10 @@
 namespace tranship::file {
 namespace {
 
-/// Room for the parts of pages before and after a run.
+/// Bytes of a scratch buffer beside its window, for the parts of pages before and after a run.
 constexpr std::int64_t padding_bytes = 2 * 64 * 1024;
 
-/// What a short run makes resident at least.
+/// Bytes that become resident when a short run is read through a map: at least a page.
 constexpr std::int64_t page_bytes = 4096;
 
 }  // namespace
@@ -66,7 +66,7 @@ Status Carrier::straight_run(const PieceTask& piece, const FileRun& run) {
   if (!file.direct() || run.bytes < direct_bytes_min || suits) {
     return reading ? read_run(file, run, false) : write_run(file, run);
   }
-  // Aligned in the scratch buffer, and from there a plain copy.
+  // The I/O uses the scratch buffer, in which the run is aligned; a plain copy follows.
   const FileRun aligned{run.offset, run.bytes, scratch_.data() + run.offset % align};
   LoopNest plain;
   plain.element_bytes = run.bytes;
@@ -90,7 +90,7 @@ Carrier::Image Carrier::image_of(const PieceTask& piece) const {
     for (int k = plan.dense; k < plan.level; ++k) image.ios *= loop(k).extent;
     image.ios *= piece_.count;
   }
-  // One I/O starts where its file offset starts in a page, so that it can be direct.
+  // A single I/O has the same offset in a page in memory as in the file, so that it can be direct.
   const std::int64_t align = piece.file->direct_align_bytes();
   image.data = scratch_.data() + (image.ios == 1 ? lowest_offset_ % align : 0);
   return image;
@@ -171,7 +171,7 @@ void Carrier::copy_image(const PieceTask& piece, const Image& image, int dense) 
                   : Loop{extent, loop.memory_stride, image_stride};
     }
   }
-  // What is written leaves through the scratch buffer at once: it should stay in the caches.
+  // The bytes to write are read from the scratch buffer at once, and so should stay in the caches.
   if (reading) {
     copy_(nests_, image.data, piece.memory, piece.cold);
   } else {
@@ -183,7 +183,7 @@ Status Carrier::carry_viewed(const PieceTask& piece) {
   const PiecePlan& plan = piece.plan;
   const bool reading = piece.direction == Direction::read;
   if (!piece.cached && !reading) {
-    // What is stored into pages of the disk is read first: all of it at the same time.
+    // The kernel reads a page before a part of it is stored: start all these reads at once.
     (void)for_each_point(piece, [&](const FileRun& run) {
       read_soon(*piece.file, run.offset, run.bytes);
       return Status{};
@@ -224,7 +224,8 @@ Status Carrier::carry_lists(const PieceTask& piece) {
   return carry_points(each);
 }
 
-/// Whether what was read through the view, or stored there, is the file's.
+/// Returns whether the bytes that were read or stored through the view are those of the file: the
+/// view did not break, and the file was not cut.
 bool Carrier::is_seen(const PieceTask& piece, std::int64_t bytes) const {
   if (piece.view->broken() || piece.file->size() < piece.file_end) return false;
   piece.file->note_viewed(*piece.view, bytes);
@@ -256,7 +257,8 @@ Status Carrier::for_each_point(const PieceTask& piece, Visit&& visit) const {
   return {};
 }
 
-/// Carries run by run, after the view broke: the error says why, if there is one.
+/// Carries run by run by system calls, after the view broke: they return the error that broke it,
+/// if it lasts.
 Status Carrier::carry_points(const PieceTask& piece) {
   if (piece.direction == Direction::write && piece.file->size() < piece.file_end) {
     piece.file->mark_incomplete();

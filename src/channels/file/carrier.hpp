@@ -68,7 +68,7 @@ class Carrier {
   ScratchBuffer scratch_;
   std::vector<FileNest> members_;
   std::vector<LoopNest> nests_;
-  Piece piece_;
+  PiecePosition piece_;
   std::int64_t lowest_offset_ = 0;  ///< file offset of the group's first byte in this piece
 };
 

@@ -42,8 +42,8 @@ int refusal_to_extend(int descriptor, std::int64_t size_bytes, std::int64_t byte
   return 0;
 }
 
-/// A process that reads much of a file through a view gives the pages back after so many bytes, so
-/// that they do not count as its own memory.
+/// After this many bytes have been read through a view, its pages are given back, so that they do
+/// not count as the process's own memory.
 constexpr std::int64_t viewed_bytes_max = std::int64_t{1} << 30;
 
 /// Whether the file lies on this machine, so that no other one can change it.
@@ -120,7 +120,7 @@ Status File::open_cached(const FileOptions& options) {
   if (cached_descriptor_ < 0) {
     return file_error(writable_ ? "open for writing" : "open for reading", path_, errno);
   }
-  // Another file may have taken the name since.
+  // The checks above were of the name, which may be another file's by now.
   if (::fstat(cached_descriptor_, &info) != 0) return file_error("open", path_, errno);
   if (Status kind = check_kind(info, path_); !kind) return kind;
   const std::int64_t size_bytes = size();
@@ -174,7 +174,8 @@ void File::open_direct() {
 #endif
 }
 
-/// By its descriptor: the path may have become another file's, and a new file has none.
+/// Opens the file again by its descriptor: the path may lead to another file by now, and a new file
+/// has no path yet.
 int File::reopen(int flags) const {
   const std::string self = "/proc/self/fd/" + std::to_string(cached_descriptor_);
   return ::open(self.c_str(), flags);

@@ -137,8 +137,8 @@ Status File::finish(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-/// Called under the mutex, when no transfer is in flight and what was written is on the disk: space
-/// that was reserved and not written counts as a hole then.
+/// Returns what a new file lacks. Called under the mutex, when no transfer is in flight and all
+/// written bytes are on the disk: only then does reserved space without data count as a hole.
 std::string File::missing_here() const {
   if (!is_new_ || payload_bytes_ <= 0 || !failure()) return {};
   if (replaced_nothing_) {

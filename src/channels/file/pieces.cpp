@@ -83,7 +83,8 @@ bool find_io(std::span<const FileNest> members, const PieceLimits& limits, Direc
   for (int level = members.front().rank; level >= 0; --level) {
     const FileLoop& loop = loop_of(members, level);
     const std::int64_t block = block_in_window(members, limits, level);
-    // A block of a written loop may end anywhere, so what lies below must have no hole either.
+    // Where a loop is written in blocks, the loops below it must have no holes either: a block may
+    // end anywhere in them.
     const bool solid = direction == Direction::read || block == loop.extent ||
                        loop.file_stride == span_bytes(members, level);
     if (block >= 2 && solid &&
@@ -129,7 +130,7 @@ void count_pieces(std::span<const FileNest> members, PiecePlan& plan) {
     plan.pieces *= first.loops[static_cast<std::size_t>(k)].extent;
   }
   if (plan.bytes_block > 0) {
-    // One more than fits: an element may start anywhere in its first block.
+    // An element may start anywhere in its first block, and so may reach into one block more.
     plan.pieces *= (first.element_bytes - 1) / plan.bytes_block + 2;
   }
 }
@@ -284,7 +285,7 @@ PiecePlan plan_pieces(std::span<const FileNest> nests, const PieceLimits& limits
   return suits ? plan_viewed(nests, limits, io) : io;
 }
 
-std::int64_t Piece::memory_offset(const FileNest& member) const {
+std::int64_t PiecePosition::memory_offset(const FileNest& member) const {
   std::int64_t offset = member.memory_offset;
   for (std::size_t k = 0; k < static_cast<std::size_t>(member.rank); ++k) {
     offset += start[k] * member.loops[k].memory_stride;
@@ -292,8 +293,9 @@ std::int64_t Piece::memory_offset(const FileNest& member) const {
   return offset;
 }
 
-Piece piece_of(std::span<const FileNest> members, const PiecePlan& plan, std::int64_t index) {
-  Piece piece;
+PiecePosition piece_of(std::span<const FileNest> members, const PiecePlan& plan,
+                       std::int64_t index) {
+  PiecePosition piece;
   const FileNest& first = members.front();
   std::int64_t bytes_index = 0;
   if (plan.bytes_block > 0) {

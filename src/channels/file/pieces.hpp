@@ -88,11 +88,12 @@ struct PiecePlan {
 PiecePlan plan_pieces(std::span<const FileNest> nests, const PieceLimits& limits,
                       Direction direction);
 
-/// What a short run costs at least to carry through a map, in bytes of a long run.
+/// Least cost of a short run that is carried through a map, as the bytes of a long run that take as
+/// long.
 inline constexpr std::int64_t viewed_run_bytes = 128;
 
 /// The position of one piece in its group.
-struct Piece {
+struct PiecePosition {
   std::int64_t file_shift = 0;  ///< distance from each member's file offset
   std::array<std::int64_t, LoopNest::loops_max + 1> start{};  ///< first index of each loop
   std::int64_t count = 1;        ///< number of indices of the loop `level`
@@ -104,7 +105,8 @@ struct Piece {
 };
 
 /// Returns the piece of number `index`.
-Piece piece_of(std::span<const FileNest> members, const PiecePlan& plan, std::int64_t index);
+PiecePosition piece_of(std::span<const FileNest> members, const PiecePlan& plan,
+                       std::int64_t index);
 
 /// Returns the bytes of the file from the first to the last that the `level` inner loops of a group
 /// span.

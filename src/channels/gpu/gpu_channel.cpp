@@ -153,7 +153,7 @@ void GpuChannel::forget(GpuFlight& flight) {
   if (flight.work_.own) works_.push_back(std::move(flight.work_.own));
 }
 
-/// Without the lock, since what a flight releases may take locks of its own.
+/// Deletes flights without the lock: the owners that a flight releases may take locks of their own.
 bool GpuChannel::delete_ended() {
   std::vector<GpuFlight*> unowned;
   {
@@ -195,8 +195,8 @@ std::size_t count_ended(std::span<GpuFlight* const> flights) {
 
 }  // namespace
 
-/// Asks which flights have ended. Events of one stream are reached in order, so that one that is
-/// reached tells of all before it: the driver takes a microsecond for an answer.
+/// Asks the driver which flights have ended, which takes a microsecond for each question. Events of
+/// one stream are reached in order, so that one question answers for all earlier flights of it.
 void GpuChannel::mark_ended(std::vector<GpuFlight*> flights) {
   std::sort(flights.begin(), flights.end(), [](const GpuFlight* a, const GpuFlight* b) {
     return std::pair(a->stream_, a->number_) < std::pair(b->stream_, b->number_);
@@ -208,7 +208,7 @@ void GpuChannel::mark_ended(std::vector<GpuFlight*> flights) {
     const bool ordered = stream != 0;
     const std::size_t over = ordered ? count_ended(of_stream) : 0;
     const bool failed = over > 0 && !of_stream[over - 1]->status();
-    if (!ordered || failed) {  // each answers for itself
+    if (!ordered || failed) {  // each flight has to be asked
       for (GpuFlight* flight : of_stream) (void)flight->done();
     } else {
       for (GpuFlight* flight : of_stream.first(over)) flight->mark_done();
@@ -247,7 +247,8 @@ void GpuChannel::wait_for(const GpuEvent& event) {
   }
 }
 
-/// Some of a request's work may have begun before it failed: it must not outlive the answer.
+/// Gives back the event and the work of a request that failed. A part of the request may have begun
+/// by then, and must end before the error is returned.
 void GpuChannel::abandon(const GpuEvent& event, bool recorded, std::unique_ptr<GpuWork> work) {
   if (recorded) wait_for(event);
   give_back(event, std::move(work));
@@ -288,7 +289,7 @@ std::size_t GpuChannel::poll(std::span<Finished> finished) {
 }
 
 void GpuChannel::idle(std::chrono::nanoseconds at_most) {
-  // A sleep would outlast most requests.
+  // Most requests are shorter than the shortest sleep.
   if (!in_flight_.empty()) return std::this_thread::yield();
   Channel::idle(at_most);
 }
@@ -358,12 +359,14 @@ Result<std::shared_ptr<GpuFlight>> GpuChannel::flight_of(Status enqueued, const 
 }
 
 std::shared_ptr<const GpuWork> GpuChannel::plan(const Request& request) {
-  // Not from the pool: it owns no memory of the driver's, which to give back may wait for the GPU.
+  // The work is not taken from the pool: without a table it owns no memory of the driver, and so
+  // need not go back there.
   auto work = std::make_shared<GpuWork>(options_.gpus);
   return work->plan_without_table(request, way_of(request)) ? work : nullptr;
 }
 
-/// The work goes back to the channel, so that whoever drops it does not wait for the GPU.
+/// Returns shared work whose last reference gives it back to the channel: to free its memory could
+/// wait for the GPU.
 std::shared_ptr<const GpuWork> GpuChannel::shared_work(std::unique_ptr<GpuWork> work) {
   const auto give_back_work = [weak = weak_from_this(), made = fork_generation_](GpuWork* last) {
     // In a fork the lock may be held by a thread that lives in the parent.

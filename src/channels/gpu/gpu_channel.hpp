@@ -38,14 +38,15 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
 
   const GpuEvent& event() const { return event_; }
   bool done() const override;
-  /// Says that the copy has ended well, since a later one of its stream has.
+  /// Notes that the copy has succeeded: a later copy of its stream has.
   void mark_done() const;
   /// Keeps what the copy reads and writes until a call sees that the copy is done.
   void keep_alive(std::array<std::shared_ptr<void>, 3> owners) { owners_ = std::move(owners); }
   /// Keeps leases until a call sees that the copy is done.
   void hold(std::vector<std::shared_ptr<void>> leases) { leases_ = std::move(leases); }
-  /// Says that what this flight keeps may be kept a while longer: dropping it does not ask the GPU,
-  /// which takes half as long as a start. Before other threads refer to the flight.
+  /// Lets the flight keep arrays and leases a while after its end: its release does not ask the GPU
+  /// whether it has ended, which takes half as long as a start. Call it before other threads refer
+  /// to the flight.
   void ask_late() { asked_late_ = true; }
   /// Sets a check that runs once, when the copy has ended well; its error makes the copy fail.
   void check_at_end(std::function<Status()> check) { final_check_ = std::move(check); }
@@ -57,7 +58,7 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
   GpuEvent event_;
   FlightWork work_;
   std::uint64_t stream_ = 0;  ///< Gpus::identity() of the stream
-  std::uint64_t number_ = 0;  ///< of the events that the channel recorded
+  std::uint64_t number_ = 0;  ///< Number of its event among those that the channel recorded.
   bool asked_late_ = false;
   std::size_t place_ = 0;  ///< in the channel's list of flights, under its lock
   mutable std::array<std::shared_ptr<void>, 3> owners_;
@@ -67,8 +68,8 @@ class GpuFlight : public PolledEvent, public std::enable_shared_from_this<GpuFli
   mutable std::atomic<bool> done_{false};
   mutable Status status_;
 
-  /// What the copy kept. Dropped without the lock: an array's owner may take locks of its own, such
-  /// as Python's.
+  /// The arrays and leases that a copy kept. They are released without the lock: an array's owner
+  /// may take locks of its own, such as Python's.
   struct Kept {
     std::vector<std::shared_ptr<void>> leases;
     std::array<std::shared_ptr<void>, 3> owners;
@@ -102,11 +103,12 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   void idle(std::chrono::nanoseconds at_most) override;
 
   /// Starts `request` from any thread: in `stream` if it is not null, else in one of the channel's.
-  /// Null if the stream is being captured: then the graph's launches carry it.
+  /// Returns null if the stream is being captured: then launches of the graph carry the request.
   /// @error what the driver refused
   Result<std::shared_ptr<GpuFlight>> start(const Request& request, const GpuStream* stream,
                                            std::span<const GpuEvent> after);
-  /// Starts work that prepare() returned, between the request's ends. The nests do not count.
+  /// Starts work that prepare() returned, between the request's ends; the request's nests are not
+  /// read.
   Result<std::shared_ptr<GpuFlight>> start(const std::shared_ptr<const GpuWork>& work,
                                            const Request& request, const GpuStream* stream,
                                            std::span<const GpuEvent> after);
@@ -115,11 +117,11 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
     std::shared_ptr<GpuFlight> ready;  ///< Once it is done, the work may be started.
   };
   /// Plans `request` for any number of starts, and begins to put its table on the GPU.
-  /// table_bytes_most: What the work may keep, too, of tables of before.
+  /// table_bytes_most: Largest table of earlier work, in bytes, that the work may keep.
   /// @error what the driver refused
   Result<Preparation> begin_prepare(const Request& request,
                                     std::int64_t table_bytes_most = any_bytes);
-  /// The same; waits until the table lies on the GPU.
+  /// Does as begin_prepare(), and waits until the table lies on the GPU.
   /// @error what the driver refused
   Result<std::shared_ptr<const GpuWork>> prepare(const Request& request);
   static constexpr std::int64_t any_bytes = std::numeric_limits<std::int64_t>::max();
@@ -133,8 +135,8 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// reference to a flight that has not ended waits for it.
   void close(std::chrono::steady_clock::time_point deadline);
 
-  /// Releases what flights hold that have ended and that nobody refers to; returns whether no such
-  /// flight runs.
+  /// Deletes the ended flights to which nothing refers any more. Returns whether no flight without
+  /// references is still running.
   bool delete_ended();
 
  private:
@@ -154,7 +156,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   }
   Result<GpuEvent> take_event();
   std::shared_ptr<const GpuWork> shared_work(std::unique_ptr<GpuWork> work);
-  /// Returns work that keeps a table of at most so many bytes from before.
+  /// Returns unused work, whose table from earlier requests has at most so many bytes.
   std::unique_ptr<GpuWork> take_work(std::int64_t table_bytes_most = any_bytes);
   Status wait_in(const GpuStream& stream, std::span<const GpuEvent> after);
   /// Returns the flight of work that was enqueued in `stream` with the given status; null if the

@@ -22,13 +22,13 @@ struct Blocks {
 };
 
 /// One side of a block that grows: its axes, the nearest in memory first, and the one that grows.
-struct Side {
+struct BlockSide {
   int order[Shape::rank_max];
   int at = 0;
   std::int64_t strides[Shape::rank_max];  ///< of the axes in their order, either way
-  std::int64_t whole_bytes;               ///< what the block spans of the axes before that one
+  std::int64_t whole_bytes;  ///< Bytes that the block spans along the axes before that one.
 
-  Side(const Shape& shape, bool is_target) : whole_bytes(shape.element_bytes) {
+  BlockSide(const Shape& shape, bool is_target) : whole_bytes(shape.element_bytes) {
     const auto stride = [&](int k) {
       const Axis& axis = shape.axes[k];
       return is_target ? axis.target_stride : std::abs(axis.source_stride);
@@ -40,7 +40,7 @@ struct Side {
     for (int k = 0; k < shape.rank; ++k) strides[k] = stride(order[k]);
   }
 
-  /// Moves to the first axis that the block has not the whole of; returns false if there is none.
+  /// Moves to the first axis that the block does not cover; returns false if there is none.
   bool can_grow(const Shape& shape, const Blocks& blocks) {
     for (; at < shape.rank; ++at) {
       const std::int64_t extent = shape.axes[order[at]].extent;
@@ -79,13 +79,13 @@ std::int64_t even_extent(std::int64_t extent, std::int64_t block, std::int64_t e
 Blocks choose_blocks(const Shape& shape) {
   Blocks blocks;
   for (int k = 0; k < shape.rank; ++k) blocks.extents[k] = 1;
-  Side target(shape, true);
-  Side source(shape, false);
+  BlockSide target(shape, true);
+  BlockSide source(shape, false);
   while (2 * payload(shape, blocks) <= block_bytes_max) {
     if (!target.can_grow(shape, blocks) || !source.can_grow(shape, blocks)) break;
     bool target_grows = target.span(blocks) <= source.span(blocks);
     if (target.is_near() != source.is_near()) target_grows = target.is_near();
-    const Side& side = target_grows ? target : source;
+    const BlockSide& side = target_grows ? target : source;
     const int axis = side.order[side.at];
     blocks.extents[axis] = std::min(2 * blocks.extents[axis], shape.axes[axis].extent);
   }

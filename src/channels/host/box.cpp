@@ -201,7 +201,8 @@ int BoxPlan::begin_lists() {
   return -1;
 }
 
-/// Chooses the kernel for records of a few elements, if the lists of make_squares() are such ones.
+/// Chooses the kernel that interleaves, if the lists that make_squares() has made are records of a
+/// few elements.
 bool BoxPlan::make_interleave(const Kernels& set) {
   if (element_bytes_ > 4 || set.interleave[element_bytes_] == nullptr) return false;
   const bool joins = rows_.count < columns_.count;
@@ -235,8 +236,8 @@ bool BoxPlan::make_records(const Kernels& set) {
   begin_lists();
   const bool dense = take_rows();
   if (element_bytes_ < window_bytes) {
-    // What is written beyond a short record is overwritten by the next one. Records that lie near
-    // each other share a window: for them one shuffle serves several.
+    // A vector writes beyond a short record, where the next record is written later. Records within
+    // one window are better copied by one shuffle together.
     if (!dense || rows_.count < inner_rows_min) return false;
     if (std::abs(rows_.sources[1]) <= window_bytes) return false;
   }
@@ -317,14 +318,14 @@ void BoxPlan::leave_rest() {
   }
 }
 
-bool BoxPlan::lies_within(const Grid& grid, Range readable) const {
+bool BoxPlan::lies_within(const Grid& grid, MemoryRange readable) const {
   if (readable.low == nullptr) return true;
   return grid.source - readable.low >= -read_low_ && readable.high - grid.source >= read_high_;
 }
 
 void BoxPlan::move_pieces(const Grid& grid) const {
   if (pieces_.empty()) return move_kernel(element_bytes_)(grid);
-  for (const Piece& piece : pieces_) {
+  for (const ElementPiece& piece : pieces_) {
     Grid part = grid;
     part.source += piece.source;
     part.target += piece.target;
@@ -370,7 +371,7 @@ void BoxPlan::copy_packed(const Grid& grid, Prefetcher& next) const {
 }
 
 /// Copies a grid part by part, and prefetches between them.
-void BoxPlan::copy_parts(const Grid& grid, Range readable, Prefetcher& next) const {
+void BoxPlan::copy_parts(const Grid& grid, MemoryRange readable, Prefetcher& next) const {
   const std::int64_t rows = std::min(part_rows_, grid.rows);
   const std::int64_t columns = std::min(part_columns_, grid.columns);
   if (method_ == Method::interleave || (rows == grid.rows && columns == grid.columns)) {
@@ -395,7 +396,7 @@ void BoxPlan::copy_parts(const Grid& grid, Range readable, Prefetcher& next) con
   }
 }
 
-void BoxPlan::copy_grid(const Grid& grid, Range readable) const {
+void BoxPlan::copy_grid(const Grid& grid, MemoryRange readable) const {
   switch (method_) {
     case Method::squares:
     case Method::interleave: return kernel_(grid);
@@ -412,7 +413,7 @@ void BoxPlan::copy_grid(const Grid& grid, Range readable) const {
   move_pieces(grid);
 }
 
-void BoxPlan::copy(const std::byte* source, std::byte* target, Range readable,
+void BoxPlan::copy(const std::byte* source, std::byte* target, MemoryRange readable,
                    Prefetcher& next) const {
   Grid grid{.element_bytes = element_bytes_,
             .source = source + source_shift_,

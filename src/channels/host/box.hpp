@@ -39,7 +39,8 @@ class BoxPlan {
   /// Copies the box at these addresses.
   /// readable: Bytes of the source that may be read beside those of the box.
   /// next: Prefetches lines of the next box meanwhile.
-  void copy(const std::byte* source, std::byte* target, Range readable, Prefetcher& next) const;
+  void copy(const std::byte* source, std::byte* target, MemoryRange readable,
+            Prefetcher& next) const;
 
  private:
   enum class Method { none, squares, interleave, records, shuffle, moves };
@@ -54,12 +55,12 @@ class BoxPlan {
   void leave_rest();
   bool is_dense_chain(int axis) const;
   int begin_lists();
-  bool lies_within(const Grid& grid, Range readable) const;
+  bool lies_within(const Grid& grid, MemoryRange readable) const;
   void find_row_bytes();
   bool is_packable() const;
   bool is_crowded() const;
-  void copy_grid(const Grid& grid, Range readable) const;
-  void copy_parts(const Grid& grid, Range readable, Prefetcher& next) const;
+  void copy_grid(const Grid& grid, MemoryRange readable) const;
+  void copy_parts(const Grid& grid, MemoryRange readable, Prefetcher& next) const;
   void copy_packed(const Grid& grid, Prefetcher& next) const;
   bool make_interleave(const Kernels& set);
   void choose_parts();
@@ -71,18 +72,18 @@ class BoxPlan {
   void (*record_kernel_)(const RecordProgram&, const Grid&) = nullptr;
   std::int64_t read_low_ = 0;  ///< bytes that `kernel_` or a program reads, from a grid's source
   std::int64_t read_high_ = 0;
-  std::int64_t row_low_ = 0;  ///< bytes that a column has of a row of the source
+  std::int64_t row_low_ = 0;  ///< Range of a source row that belongs to one column, in bytes.
   std::int64_t row_high_ = 0;
-  std::int64_t row_step_ = 0;   ///< from one column to the next; 0: not even
+  std::int64_t row_step_ = 0;   ///< Bytes from one column to the next; 0: they differ.
   std::int64_t part_rows_ = 0;  ///< rows and columns that are copied between prefetches
   std::int64_t part_columns_ = 0;
   std::int64_t row_pitch_ = 0;
   std::int64_t column_pitch_ = 0;
   bool even_targets_ = false;
-  std::int64_t records_ = 0;  ///< of the kernel that interleaves
+  std::int64_t records_ = 0;  ///< Number of records, for the kernel that interleaves.
   bool packs_ = false;        ///< the rows' lines map to too few sets of the L1 cache to stay in it
   std::int64_t element_bytes_ = 0;
-  std::span<const Piece> pieces_;
+  std::span<const ElementPiece> pieces_;
   bool dense_ = true;
   std::int64_t source_shift_ =
       0;  ///< of the first point, for axes that are walked from the other end
@@ -90,7 +91,7 @@ class BoxPlan {
   Shape form_;
   int rank_ = 0;
   Axis axes_[2 * Shape::rank_max];
-  Axis left_[2 * Shape::rank_max];  ///< what the lists have not taken
+  Axis left_[2 * Shape::rank_max];  ///< The parts of the axes that are in no list.
   int by_source_[2 * Shape::rank_max];
   int rest_rank_ = 0;
   Axis rest_[2 * Shape::rank_max];
@@ -104,14 +105,14 @@ class BoxPlan {
 class BoxCopier {
  public:
   /// readable: Bytes of the source that may be read beside those of the boxes.
-  BoxCopier(const Kernels& set, Range readable, bool repeats)
+  BoxCopier(const Kernels& set, MemoryRange readable, bool repeats)
       : set_(set), readable_(readable), repeats_(repeats) {}
 
   void copy(const Shape& box, Prefetcher& next);
 
  private:
   const Kernels& set_;
-  Range readable_;
+  MemoryRange readable_;
   bool repeats_;
   int last_ = 0;
   BoxPlan plans_[2];  ///< of whole blocks, and of those at an edge

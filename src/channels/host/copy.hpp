@@ -17,7 +17,7 @@ namespace tranship {
 void copy_nests(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                 bool cold);
 
-/// The same for indexed nests, entry by entry.
+/// Does as copy_nests() above for indexed nests, entry by entry.
 void copy_indexed(std::span<const IndexedNest> lists, const std::byte* source, std::byte* target,
                   bool cold);
 

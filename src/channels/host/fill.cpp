@@ -12,9 +12,9 @@ namespace {
 
 /// Longest element that is repeated in a block.
 constexpr std::int64_t element_bytes_most = 512;
-/// Shorter runs of elements that are no power of two cost less in a loop over their elements.
+/// Shortest run, in bytes, that is written in blocks if the element's size is no power of two.
 constexpr std::int64_t run_bytes_least = 64;
-/// Runs of so many bytes are written in blocks, in which the element stands several times.
+/// Shortest run, in bytes, that is written in blocks of repeated elements.
 constexpr std::int64_t blocked_run_bytes = 1024;
 constexpr std::int64_t block_bytes_most = 2048;
 
@@ -26,8 +26,8 @@ void repeat(const std::byte* source, std::byte* target, std::int64_t count) {
   for (std::int64_t k = 0; k < count; ++k) std::memcpy(target + k * bytes, &value, sizeof value);
 }
 
-/// Writes an element `count` times, one behind the other. Each turn of the last way doubles what
-/// has been written.
+/// Writes an element `count` times, one behind the other. For sizes without a loop of their own,
+/// each step copies all that has been written, and so doubles it.
 void repeat(const std::byte* source, std::byte* target, std::int64_t bytes, std::int64_t count) {
   switch (bytes) {
     case 1: std::memset(target, static_cast<int>(*source), static_cast<std::size_t>(count)); return;
@@ -65,7 +65,7 @@ void write_short(std::uint64_t value, std::byte* target, std::int64_t bytes) {
   }
 }
 
-/// Copies runs of up to 64 bytes of elements that are such numbers.
+/// Copies runs of up to 64 bytes of elements of the size of `Value`.
 template <typename Value>
 void copy_short_runs(const Shape& shape) {
   constexpr std::uint64_t ones = ~std::uint64_t{0} / std::numeric_limits<Value>::max();
@@ -80,7 +80,7 @@ void copy_short_runs(const Shape& shape) {
   } while (next_turn(shape, 1, index, source, target));
 }
 
-/// Copies elements that are such numbers to places that lie apart.
+/// Copies elements of the size of `Value` to places that lie apart.
 template <typename Value>
 void copy_apart(const Shape& shape) {
   const Axis inner = shape.axes[0];

@@ -193,9 +193,9 @@ void copy_block(const Group& group, const std::int64_t* index, const Kernels& se
 /// stack.
 [[gnu::noinline]] void copy_blocks(const Group& group, const Kernels& set, bool cold) {
   alignas(line_bytes) std::byte stage[stage_bytes_max];
-  Range range = source_range(group.shapes[0]);
+  MemoryRange range = source_range(group.shapes[0]);
   for (const Shape& shape : group.shapes) {
-    const Range other = source_range(shape);
+    const MemoryRange other = source_range(shape);
     range = {std::min(range.low, other.low), std::max(range.high, other.high)};
   }
   BoxCopier boxes(set, range, false);

@@ -41,7 +41,7 @@ Offsets offsets_of(std::span<const Run> runs, const Offset& offset) {
   return found;
 }
 
-/// Whether point by point is the way to copy the list.
+/// Returns whether the list is copied fastest point by point, as compiled offsets.
 bool names_short_runs(const IndexedNest& list) {
   if (list.entries.size() < 2 || list.nest.element_bytes > host::short_run_bytes_max) return false;
   if (list.nest.rank > 0 && !host::names_short_nests(list)) return false;
@@ -108,7 +108,7 @@ bool HostProgram::add(std::span<const Run> runs, const LoopNest& loops) {
   made.source_begin = from.begin;
   made.target_begin = to.begin;
   made.far = std::max(from.dense ? 0 : from.span, to.dense ? 0 : to.span) > near_bytes_max;
-  // One side at least keeps its list, which the kernel needs.
+  // The kernel needs a list for one side, even if both are dense.
   const bool keeps_sources = !from.dense || to.dense;
   if (keeps_sources) made.sources.reserve(runs.size());
   if (!to.dense) made.targets.reserve(runs.size());
@@ -127,11 +127,11 @@ bool HostProgram::add(std::span<const Run> runs, const LoopNest& loops) {
 HostProgram::HostProgram(std::span<const IndexedNest> lists) {
   std::size_t entries = 0;
   for (const IndexedNest& list : lists) entries += list.entries.size();
-  rest_entries_.reserve(entries);  // the lists of the rest refer to it
+  rest_entries_.reserve(entries);  // lists in `rest_` refer to its elements
   for (const IndexedNest& list : lists) {
     const std::size_t compiled = short_runs_.size();
     if (compile(list)) continue;
-    short_runs_.resize(compiled);  // what was compiled of it goes as the rest does
+    short_runs_.resize(compiled);  // drops the part that was compiled
     if (list.entries.size() <= nests_most) {
       for (const IndexedEntry& entry : list.entries) nests_.push_back(nest_of(list, entry));
     } else {

@@ -150,7 +150,7 @@ void move_rows(const Grid& grid, std::int64_t first, std::int64_t last) {
   }
 }
 
-/// The same for rows that are equally far apart on both sides.
+/// Does as above for rows that are equally far apart on both sides.
 template <typename Element>
 void move_even_rows(const Grid& grid, std::int64_t first, std::int64_t last) {
   const MoveLoop loop{grid.element_bytes, last - first, grid.row_sources[1] - grid.row_sources[0],

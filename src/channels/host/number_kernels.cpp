@@ -68,7 +68,7 @@ struct Baseline {
 };
 
 #if defined(__x86_64__)
-/// The same loops in vectors of 32 bytes.
+/// The loops above, compiled for vectors of 32 bytes.
 struct Avx2 {
   template <typename Body>
   __attribute__((target("avx2"))) static void loop(const std::byte* __restrict source,
@@ -78,7 +78,7 @@ struct Avx2 {
   }
 };
 
-/// The same with the instructions of AVX-512, which convert 64-bit integers as well.
+/// The loops above with the instructions of AVX-512, which convert 64-bit integers as well.
 struct Avx512 {
   template <typename Body>
   __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))) static void loop(

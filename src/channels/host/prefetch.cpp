@@ -5,7 +5,7 @@ namespace tranship::host {
 Prefetcher::Prefetcher(const Shape& shape, std::int64_t work_bytes) {
   Shape element = shape;
   element.rank = 0;
-  const Range range = source_range(element);
+  const MemoryRange range = source_range(element);
   run_ = range.low;
   run_bytes_ = range.high - range.low;
   for (int k = 0; k < shape.rank; ++k) {

@@ -12,10 +12,11 @@ class Prefetcher {
   /// Makes a prefetcher that does nothing.
   Prefetcher() = default;
 
-  /// work_bytes: Bytes that are copied, in all steps, until this block is needed.
+  /// Makes a prefetcher for the source of `shape`. work_bytes: Bytes that are copied, in all steps,
+  /// until the shape is copied.
   Prefetcher(const Shape& shape, std::int64_t work_bytes);
 
-  /// Whether there is nothing to prefetch.
+  /// Returns whether there is nothing to prefetch.
   bool idle() const { return lines_per_byte_ == 0; }
 
   /// Prefetches this block's share of lines for `bytes` of the work on the block before. A few
@@ -48,7 +49,7 @@ class Prefetcher {
   std::int64_t run_bytes_ = 0;
   std::int64_t runs_left_ = 0;
   float lines_per_byte_ = 0;
-  float due_ = 0;  ///< lines to prefetch that the work so far has not paid for in full
+  float due_ = 0;  ///< Lines that are due for prefetch, as a fraction of one.
   int rank_ = 0;
   std::int64_t index_[Shape::rank_max];
   std::int64_t extents_[Shape::rank_max];

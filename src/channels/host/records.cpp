@@ -21,7 +21,7 @@ class Collector {
   explicit Collector(WholeRecords& records) : records_(records) {}
 
   /// Adds the pieces of `shape` along its axes from `k` on, without those of the records.
-  bool add(const Shape& shape, const Piece& piece, int k) {
+  bool add(const Shape& shape, const ElementPiece& piece, int k) {
     while (k < shape.rank && has_axis(records_.shape, shape.axes[k])) ++k;
     if (k == shape.rank) {
       if (count_ == pieces_max) return false;
@@ -29,7 +29,7 @@ class Collector {
       return true;
     }
     const Axis& axis = shape.axes[k];
-    Piece next = piece;
+    ElementPiece next = piece;
     for (std::int64_t i = 0; i < axis.extent; ++i) {
       if (!add(shape, next, k + 1)) return false;
       next.source += axis.source_stride;
@@ -40,21 +40,21 @@ class Collector {
 
   /// Sorts the pieces by their places in the target, and joins those that are one run.
   void finish() {
-    Piece* pieces = records_.pieces;
+    ElementPiece* pieces = records_.pieces;
     Shape& shape = records_.shape;
     std::sort(pieces, pieces + count_,
-              [](const Piece& a, const Piece& b) { return a.target < b.target; });
+              [](const ElementPiece& a, const ElementPiece& b) { return a.target < b.target; });
     const std::int64_t first = pieces[0].target;
     std::size_t joined = 0;
     shape.element_bytes = 0;
     shape.dense = true;
     for (std::size_t k = 0; k < count_; ++k) {
-      Piece piece = pieces[k];
+      ElementPiece piece = pieces[k];
       piece.target -= first;
       shape.dense = shape.dense && piece.target == shape.element_bytes;
       shape.element_bytes += piece.bytes;
       if (joined > 0) {
-        Piece& last = pieces[joined - 1];
+        ElementPiece& last = pieces[joined - 1];
         if (last.source + last.bytes == piece.source && last.target + last.bytes == piece.target) {
           last.bytes += piece.bytes;
           continue;
@@ -87,8 +87,8 @@ bool join_records(std::span<const Shape> shapes, WholeRecords& records) {
   if (shape.rank == 0) return false;
   Collector collector(records);
   for (const Shape& other : shapes) {
-    const Piece piece{other.source - first.source, other.target - first.target,
-                      other.element_bytes};
+    const ElementPiece piece{other.source - first.source, other.target - first.target,
+                             other.element_bytes};
     if (!collector.add(other, piece, 0)) return false;
   }
   collector.finish();

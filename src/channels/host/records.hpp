@@ -14,7 +14,7 @@ inline constexpr std::size_t pieces_max = 32;
 /// Records that both sides hold whole, such as structures whose fields lie in another order.
 struct WholeRecords {
   Shape shape;  ///< Its pieces are the ones below.
-  Piece pieces[pieces_max];
+  ElementPiece pieces[pieces_max];
 };
 
 /// Joins shapes that walk the same axes on both sides; axes that only some of them have become

@@ -38,13 +38,13 @@ void join(Shape& shape) {
 
 }  // namespace
 
-Range source_range(const Shape& shape) {
-  Range range{shape.source, shape.source + (shape.pieces.empty() ? shape.element_bytes : 0)};
+MemoryRange source_range(const Shape& shape) {
+  MemoryRange range{shape.source, shape.source + (shape.pieces.empty() ? shape.element_bytes : 0)};
   if (!shape.pieces.empty()) {
-    const Piece& first = shape.pieces[0];
+    const ElementPiece& first = shape.pieces[0];
     range = {shape.source + first.source, shape.source + first.source + first.bytes};
   }
-  for (const Piece& piece : shape.pieces) {
+  for (const ElementPiece& piece : shape.pieces) {
     range.low = std::min(range.low, shape.source + piece.source);
     range.high = std::max(range.high, shape.source + piece.source + piece.bytes);
   }

@@ -20,14 +20,14 @@ struct Axis {
 };
 
 /// One of several runs of bytes that an element consists of, such as some fields of a record.
-struct Piece {
+struct ElementPiece {
   std::int64_t source;  ///< Offset from the element's address in the source.
   std::int64_t target;
   std::int64_t bytes;
 };
 
 /// The bytes from `low` to `high`.
-struct Range {
+struct MemoryRange {
   const std::byte* low;
   const std::byte* high;
 };
@@ -42,8 +42,8 @@ struct Shape {
   std::byte* target;
   int rank;
   Axis axes[rank_max];
-  std::span<const Piece> pieces;  ///< Empty if the element is one run on both sides.
-  bool dense = true;              ///< Whether the pieces are one run in the target.
+  std::span<const ElementPiece> pieces;  ///< Empty if the element is one run on both sides.
+  bool dense = true;                     ///< Whether the pieces are one run in the target.
 
   /// Returns the bytes that the whole shape moves.
   std::int64_t bytes() const {
@@ -70,7 +70,7 @@ inline bool next_turn(const Shape& shape, int first, std::int64_t* index, const 
 }
 
 /// Returns the bytes of the source from the first to the last that a shape reads.
-Range source_range(const Shape& shape);
+MemoryRange source_range(const Shape& shape);
 
 /// Reads `nest` into `shape`: removes axes of extent 1, makes target strides positive, sorts
 /// axes by target stride and joins those that continue each other. Returns false if the nest moves

@@ -12,9 +12,9 @@
 
 namespace tranship::host {
 
-/// Longer runs are copied one by one.
+/// Longest run, in bytes, that ShortRuns collects; longer ones are copied one by one.
 inline constexpr std::int64_t short_run_bytes_max = 64;
-/// Nests of fewer points are copied point by point where a list names many of them.
+/// Nests with at most this many points are copied point by point if a list has many of them.
 inline constexpr std::int64_t short_nest_points_max = 128;
 
 /// Whether all moves of the list lie within one turn of the nest's innermost loop, on both sides: a

@@ -16,7 +16,7 @@ struct VectorBytes {
 
 /// Returns the source offset of byte `at` of an element.
 std::int64_t offset_in_element(const ShuffledRun& run, std::int64_t at) {
-  for (const Piece& piece : run.pieces) {
+  for (const ElementPiece& piece : run.pieces) {
     if (at >= piece.target && at < piece.target + piece.bytes) {
       return piece.source + at - piece.target;
     }
@@ -76,14 +76,14 @@ std::int64_t move_cost(std::int64_t bytes, bool alone) {
 /// Returns the largest number of windows with which shuffles are faster than moves.
 int windows_worth(const ShuffledRun& run) {
   std::int64_t cost = run.pieces.empty() ? move_cost(run.element_bytes, true) : 0;
-  for (const Piece& piece : run.pieces) cost += move_cost(piece.bytes, false);
+  for (const ElementPiece& piece : run.pieces) cost += move_cost(piece.bytes, false);
   const std::int64_t worth = (vector_bytes * cost / 4 - 1) / run.element_bytes;
   return static_cast<int>(std::min<std::int64_t>(worth, ShuffleProgram::windows_max));
 }
 
 }  // namespace
 
-bool make_record_program(std::int64_t record_bytes, std::span<const Piece> pieces,
+bool make_record_program(std::int64_t record_bytes, std::span<const ElementPiece> pieces,
                          RecordProgram& program) {
   if (record_bytes > vector_bytes * RecordProgram::vectors_max) return false;
   const std::int64_t first_source = 0;

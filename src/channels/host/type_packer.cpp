@@ -31,7 +31,7 @@ Result<HostProgram> program(const Datatype& type, bool unpacks) {
   return HostProgram(copy.nests());
 }
 
-/// Checks that no element of a type at `items` has a byte of the packed ones.
+/// Checks that no element of a type at `items` shares a byte with the packed bytes.
 Status check_apart(const Datatype& type, const std::byte* items, const std::byte* packed) {
   const std::int64_t distance =
       reinterpret_cast<std::intptr_t>(packed) - reinterpret_cast<std::intptr_t>(items);
@@ -45,7 +45,7 @@ Status check_apart(const Datatype& type, const std::byte* items, const std::byte
                "use memory of their own for the packed bytes"};
 }
 
-/// A program that is compiled when it is first asked for.
+/// A program that is compiled at its first use.
 class Compiled {
  public:
   template <typename Compile>
@@ -59,7 +59,7 @@ class Compiled {
   std::optional<Result<HostProgram>> program_;
 };
 
-/// Whether a copy of so many bytes does not fit the caches, for copy_nests().
+/// Returns the argument `cold` of copy_nests() for a copy of this many bytes.
 bool is_cold(std::int64_t bytes) {
   static const std::int64_t cache_bytes = cache_bytes_at_hand();
   return 2 * bytes > cache_bytes;

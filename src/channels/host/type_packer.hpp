@@ -11,24 +11,24 @@
 
 namespace tranship {
 
-/// Compiles what moves the elements of a type, which counts from the source's begin, to packed
-/// bytes.
+/// Compiles the copy of the elements of a type, whose offsets count from the source's address, to
+/// packed bytes.
 /// @error unsupported as lower_types()
 Result<HostProgram> packing_program(const Datatype& type);
 
-/// Compiles what moves packed bytes to the places of a type.
+/// Compiles the copy of packed bytes to the elements of a type.
 /// @error invalid_argument if the type names a byte twice; unsupported as lower_types()
 Result<HostProgram> unpacking_program(const Datatype& type);
 
 /// Packs and unpacks items of one type, on the calling thread, in memory that it can read and
-/// write. Each of the two is compiled when it is first used. A value, whose copies share
-/// everything. Threads: all.
+/// write. Packing and unpacking are compiled when they are first used. A value: copies
+/// share the programs. Threads: all.
 class TypePacker {
  public:
   /// @error invalid_argument, out_of_range as Datatype::contiguous()
   static Result<TypePacker> make(const Datatype& type, std::int64_t count);
 
-  /// Of all items, packed.
+  /// Returns the packed bytes of all items.
   std::int64_t bytes() const { return type_.bytes(); }
 
   /// Copies the elements of the items at `items` to bytes(). Two mappings of the same memory are

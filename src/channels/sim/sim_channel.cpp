@@ -45,7 +45,7 @@ std::int64_t SimWorld::occupy(const std::vector<int>& resources, const Load& loa
 }
 
 std::optional<int> SimWorld::advance() {
-  const std::optional<TimeQueue::Entry> next = queue_.pop();
+  const std::optional<TimeQueue::DueTime> next = queue_.pop();
   if (!next) return std::nullopt;
   clock_.set_ns(next->time_ns);
   return next->source;

@@ -21,18 +21,19 @@ bool TimeQueue::refill() {
   if (due_ < buckets_[0].size()) return true;
   buckets_[0].clear();
   due_ = 0;
-  const auto full = std::find_if(buckets_.begin() + 1, buckets_.end(),
-                                 [](const std::vector<Entry>& bucket) { return !bucket.empty(); });
+  const auto full =
+      std::find_if(buckets_.begin() + 1, buckets_.end(),
+                   [](const std::vector<DueTime>& bucket) { return !bucket.empty(); });
   if (full == buckets_.end()) return false;
-  last_ns_ = std::min_element(full->begin(), full->end(), [](const Entry& a, const Entry& b) {
+  last_ns_ = std::min_element(full->begin(), full->end(), [](const DueTime& a, const DueTime& b) {
                return a.time_ns < b.time_ns;
              })->time_ns;
-  for (const Entry& entry : *full) buckets_[bucket_of(entry.time_ns)].push_back(entry);
+  for (const DueTime& entry : *full) buckets_[bucket_of(entry.time_ns)].push_back(entry);
   full->clear();
   return true;
 }
 
-std::optional<TimeQueue::Entry> TimeQueue::pop() {
+std::optional<TimeQueue::DueTime> TimeQueue::pop() {
   if (!refill()) return std::nullopt;
   --size_;
   return buckets_[0][due_++];

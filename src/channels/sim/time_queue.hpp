@@ -15,7 +15,7 @@ namespace tranship {
 /// sequence; a binary heap of the same size misses the caches at each level.
 class TimeQueue {
  public:
-  struct Entry {
+  struct DueTime {
     std::int64_t time_ns = 0;
     int source = 0;
   };
@@ -25,7 +25,7 @@ class TimeQueue {
 
   /// Removes and returns the entry with the least time. The order of equal times is unspecified
   /// but deterministic.
-  std::optional<Entry> pop();
+  std::optional<DueTime> pop();
 
   std::size_t size() const { return size_; }
 
@@ -34,7 +34,7 @@ class TimeQueue {
   bool refill();
 
   /// Bucket 0 holds what is due at `last_ns_`; bucket k what first differs from it in bit k - 1.
-  std::array<std::vector<Entry>, 64> buckets_;
+  std::array<std::vector<DueTime>, 64> buckets_;
   std::size_t due_ = 0;  ///< entries of bucket 0 that have come out
   std::int64_t last_ns_ = 0;
   std::size_t size_ = 0;

@@ -79,11 +79,12 @@ bool Requester::direct_at_length_possible(const Transfer& transfer) const {
 }
 
 bool Requester::stands(const RemoteExport& remote) const {
-  const Lease& lease = options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
+  const ExportLease& lease =
+      options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
   return lease.export_id.load(std::memory_order_seq_cst) == remote.id;
 }
 
-Lease& Requester::lease_of(const RemoteExport& remote) const {
+ExportLease& Requester::lease_of(const RemoteExport& remote) const {
   return options_.segment.header().leases[static_cast<std::size_t>(remote.index)];
 }
 
@@ -101,20 +102,20 @@ void Requester::end_use(const RemoteExport& remote) const {
 
 bool Requester::in_use() const {
   const auto& leases = options_.segment.header().leases;
-  return std::any_of(leases.begin(), leases.end(), [](const Lease& lease) {
+  return std::any_of(leases.begin(), leases.end(), [](const ExportLease& lease) {
     return lease.users.load(std::memory_order_seq_cst) != 0;
   });
 }
 
 /// A use that begin_use() has counted; its destructor ends the use.
 struct Requester::Use {
-  explicit Use(std::shared_ptr<SharedMemory> m, Lease& l) : memory(std::move(m)), lease(l) {}
+  explicit Use(std::shared_ptr<SharedMemory> m, ExportLease& l) : memory(std::move(m)), lease(l) {}
   ~Use() { lease.users.fetch_sub(1, std::memory_order_seq_cst); }
   Use(const Use&) = delete;
   Use& operator=(const Use&) = delete;
 
   std::shared_ptr<SharedMemory> memory;  ///< The memory in which the lease lies.
-  Lease& lease;
+  ExportLease& lease;
 };
 
 std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {

@@ -28,7 +28,7 @@ class LeaseGrants {
   bool any_in_use() const;
 
  private:
-  Lease& lease(int index) const {
+  ExportLease& lease(int index) const {
     return segment_.header().leases[static_cast<std::size_t>(index)];
   }
   SlotSegment segment_;

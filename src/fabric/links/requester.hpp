@@ -230,7 +230,7 @@ class Requester {
     bool placed = false;
   };
 
-  Lease& lease_of(const RemoteExport& remote) const;
+  ExportLease& lease_of(const RemoteExport& remote) const;
   bool direct_open(const RemoteExport& remote) const;
   void end_early(Pending& pending, const Error& error);
   std::optional<Status> move_directly(const Transfer& transfer);

@@ -63,9 +63,9 @@ Result<ServiceThreads::Seat> ServiceThreads::add(std::shared_ptr<SlotServer> ser
   }
   const auto seat = free_seat();
   if (!seat) return seat.error();
-  Place& place = place_of(*seat);
-  place.server = std::move(server);
-  place.take();
+  SeatState& state = state_of(*seat);
+  state.server = std::move(server);
+  state.take();
   ++taken_;
   return Seat{*seat, doorbell_};
 }
@@ -74,14 +74,14 @@ Result<ServiceThreads::Seat> ServiceThreads::add(std::shared_ptr<SlotServer> ser
 Result<int> ServiceThreads::free_seat() {
   const int used = seats_used_.load();
   for (int seat = 0; seat < used; ++seat) {
-    if (place_of(seat).is_free()) return seat;
+    if (state_of(seat).is_free()) return seat;
   }
   if (used == SeatBits::seats_max) {
     return Error{ErrorCode::out_of_memory, "this process serves as many clients as it can"};
   }
-  if (used % block_places == 0) {
+  if (used % block_seats == 0) {
     made_.push_back(std::make_unique<Block>());
-    blocks_[static_cast<std::size_t>(used / block_places)].store(made_.back().get());
+    blocks_[static_cast<std::size_t>(used / block_seats)].store(made_.back().get());
   }
   seats_used_.store(used + 1);
   return used;
@@ -90,14 +90,14 @@ Result<int> ServiceThreads::free_seat() {
 void ServiceThreads::remove(const Seat& seat) {
   if (seat.number < 0) return;
   auto lock = brief_lock(mutex_);
-  Place& place = place_of(seat.number);
-  place.leave();
+  SeatState& state = state_of(seat.number);
+  state.leave();
   leaving_.fetch_add(1);
-  if (place.is_served()) bell().bell.count();  // a thread that lingers there leaves
-  left_.wait(lock, [&] { return !place.is_served(); });
+  if (state.is_served()) bell().bell.count();  // a thread that lingers there leaves
+  left_.wait(lock, [&] { return !state.is_served(); });
   leaving_.fetch_sub(1);
-  place.server.reset();
-  place.give_back();
+  state.server.reset();
+  state.give_back();
   --taken_;
 }
 
@@ -182,11 +182,11 @@ bool ServiceThreads::time_to_look_at_all() {
 /// Returns whether the calling thread now serves the requester. If another thread does, that thread
 /// checks the requester's bit once more when it has released its claim.
 bool ServiceThreads::claim(int seat) {
-  Place& place = place_of(seat);
-  while (!place.claim()) {
-    if (!place.is_served()) return false;  // the seat is free, or is being released
+  SeatState& state = state_of(seat);
+  while (!state.claim()) {
+    if (!state.is_served()) return false;  // the seat is free, or is being released
     bell().ready.set(seat);
-    if (place.is_served() || !bell().ready.take(seat)) {
+    if (state.is_served() || !bell().ready.take(seat)) {
       std::this_thread::yield();  // lets the thread that is about to release its claim run
       return false;
     }
@@ -197,8 +197,8 @@ bool ServiceThreads::claim(int seat) {
 /// Serves a requester. Returns whether the requester had submitted anything.
 bool ServiceThreads::serve(Worker& worker, int seat, After after) {
   if (!claim(seat)) return false;
-  Place& place = place_of(seat);
-  SlotServer& server = *place.server;
+  SeatState& state = state_of(seat);
+  SlotServer& server = *state.server;
   served_.set(seat);
   bell().served.set(seat);
   const bool any = serve_turns(worker, server, seat);
@@ -207,7 +207,7 @@ bool ServiceThreads::serve(Worker& worker, int seat, After after) {
   served_.clear(seat);
   bell().served.clear(seat);
   const bool waits = server.waiting();
-  if (place.release()) {
+  if (state.release()) {
     const auto lock = brief_lock(mutex_);
     left_.notify_all();
   } else if (waits || bell().ready.holds(seat)) {

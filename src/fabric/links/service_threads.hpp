@@ -112,15 +112,15 @@ class ServiceThreads {
   using Clock = std::chrono::steady_clock;
   /// Service state of one requester, which one thread serves at a time: the thread that has claimed
   /// it. Claiming takes no lock.
-  class alignas(ServiceDoorbell::line) Place {
+  class alignas(ServiceDoorbell::line) SeatState {
    public:
-    std::shared_ptr<SlotServer> server;  ///< Changed only while no thread can claim the place.
+    std::shared_ptr<SlotServer> server;  ///< Changed only while no thread can claim the seat.
 
     bool is_free() const { return state_.load() == 0; }
     bool is_served() const { return (state_.load() & serving) != 0; }
     void take() { state_.store(taken); }
     void give_back() { state_.store(0); }
-    /// Makes the place unclaimable from now on.
+    /// Makes the seat unclaimable from now on.
     void leave() { state_.fetch_or(leaving); }
     /// Returns whether the calling thread, and no other, now serves the requester.
     bool claim() {
@@ -136,8 +136,8 @@ class ServiceThreads {
     static constexpr std::uint32_t leaving = 4;
     std::atomic<std::uint32_t> state_{0};
   };
-  static constexpr int block_places = 64;
-  using Block = std::array<Place, block_places>;
+  static constexpr int block_seats = 64;
+  using Block = std::array<SeatState, block_seats>;
   /// State of one thread.
   struct Worker {
     std::vector<std::byte> question;  ///< Private copy of a call's question while it is answered.
@@ -148,9 +148,9 @@ class ServiceThreads {
   };
 
   ServiceDoorbell& bell() const { return *reinterpret_cast<ServiceDoorbell*>(doorbell_->data()); }
-  Place& place_of(int seat) const {
-    const auto block = static_cast<std::size_t>(seat / block_places);
-    return (*blocks_[block].load())[static_cast<std::size_t>(seat % block_places)];
+  SeatState& state_of(int seat) const {
+    const auto block = static_cast<std::size_t>(seat / block_seats);
+    return (*blocks_[block].load())[static_cast<std::size_t>(seat % block_seats)];
   }
   Result<int> free_seat();
   bool claim(int seat);
@@ -181,8 +181,8 @@ class ServiceThreads {
   std::atomic<int> seats_used_{0};          ///< Every seat that was ever taken is below it.
   std::atomic<Clock::rep> look_at_all_{0};  ///< When all requesters are to be checked.
   std::atomic<int> leaving_{0};             ///< Seats that remove() waits for.
-  /// Blocks of places; each is made when its first seat is taken.
-  std::array<std::atomic<Block*>, SeatBits::seats_max / block_places> blocks_{};
+  /// Blocks of states; each is made when its first seat is taken.
+  std::array<std::atomic<Block*>, SeatBits::seats_max / block_seats> blocks_{};
   mutable std::mutex mutex_;  ///< guards all following members
   std::condition_variable left_;
   std::vector<std::unique_ptr<Block>> made_;  ///< Owns the blocks.

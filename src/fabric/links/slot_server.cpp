@@ -170,7 +170,7 @@ void SlotServer::carry_out(int slot, std::vector<std::byte>& question) {
 
 Status SlotServer::start(int slot, std::vector<std::byte>& question, bool& pending) {
   const SlotSegment& segment = options_.segment;
-  Work& work = work_[static_cast<std::size_t>(slot)];
+  SlotWork& work = work_[static_cast<std::size_t>(slot)];
   Command& command = work.command;
   command.header = read_header(segment.command(slot));
   work.reply_bytes = 0;
@@ -192,7 +192,7 @@ Status SlotServer::start(int slot, std::vector<std::byte>& question, bool& pendi
 /// Copies between a slot and an array, unless the bytes bypass the slot.
 Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pending) {
   const SlotSegment& segment = options_.segment;
-  Work& work = work_[static_cast<std::size_t>(slot)];
+  SlotWork& work = work_[static_cast<std::size_t>(slot)];
   const Command& command = work.command;
   const ExportedArray& array = one->array();
   if (auto status =
@@ -231,7 +231,7 @@ Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pend
 
 Status SlotServer::answer(int slot, std::vector<std::byte>& question) {
   const SlotSegment& segment = options_.segment;
-  Work& work = work_[static_cast<std::size_t>(slot)];
+  SlotWork& work = work_[static_cast<std::size_t>(slot)];
   const std::int64_t bytes = work.command.header.bytes;
   if (bytes < 0 || bytes > segment.geometry().slot_bytes) {
     return Error{ErrorCode::invalid_argument, "a peer's call has an impossible length"};
@@ -290,7 +290,7 @@ void SlotServer::executed() {
 void SlotServer::finish(int slot, const Status& status) {
   const SlotSegment& segment = options_.segment;
   SlotControl& control = segment.control(slot);
-  Work& work = work_[static_cast<std::size_t>(slot)];
+  SlotWork& work = work_[static_cast<std::size_t>(slot)];
   control.error_code = 0;
   control.text_bytes = 0;
   control.reply_bytes = 0;

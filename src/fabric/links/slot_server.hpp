@@ -96,12 +96,13 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   }
 
  private:
-  struct Work {
+  /// The command of one slot, from its arrival until its answer.
+  struct SlotWork {
     Command command;
     std::vector<std::int64_t> scratch;
     std::size_t reply_bytes = 0;
     std::shared_ptr<const Export> read_straight;  ///< The array from which the answer is sent.
-    GatheredBytes read_bytes;                     ///< And which of its bytes.
+    GatheredBytes read_bytes;                     ///< The bytes of that array.
     /// The last command whose bytes went directly into an array; for the progress thread only.
     std::uint64_t placed = 0;
     bool busy = false;  ///< Guarded by finishing_mutex_.
@@ -127,9 +128,9 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   Options options_;
   mutable std::mutex finishing_mutex_;  ///< Guards each slot's `busy` together with its state.
   mutable std::mutex serving_mutex_;    ///< guards work_ and head_
-  std::vector<Work> work_;              ///< By slot; `execute` may hold an entry's command.
+  std::vector<SlotWork> work_;          ///< By slot; `execute` may hold the command of one.
   std::atomic<int> head_{0};            ///< The slot after the one that was carried out last.
-  // For the progress thread only: the command whose bytes arrive.
+  // Only the progress thread uses these: the command whose bytes are arriving.
   int placing_slot_ = -1;
   Command placing_;
   bool placing_straight_ = false;  ///< Its bytes go directly into the array.

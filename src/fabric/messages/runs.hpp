@@ -56,7 +56,7 @@ bool for_each_run(const LoopNest& nest, const Visit& visit, std::int64_t first =
   return true;
 }
 
-/// The same for nests and for lists that move nothing but runs.
+/// Visits the runs as above, of nests and of lists that move nothing but runs.
 template <typename Visit>
 bool for_each_run(std::span<const LoopNest> nests, std::span<const IndexedNest> lists,
                   const Visit& visit) {

@@ -37,7 +37,7 @@ static_assert(sizeof(SlotControl) == 64);
 /// Lets a requester access exported memory without a command (process_vm_writev). The requester
 /// increments `users`, checks that `export_id` is still set, copies, and decrements `users`. A
 /// withdrawal clears `export_id` and waits until `users` is 0.
-struct Lease {
+struct ExportLease {
   std::atomic<std::uint64_t> export_id{0};
   std::atomic<std::uint32_t> users{0};
   std::uint32_t reserved = 0;
@@ -67,7 +67,7 @@ struct SlotGeometry {
 
 struct SlotHeader {
   std::array<SlotControl, slots_max> control;
-  std::array<Lease, exports_max> leases;
+  std::array<ExportLease, exports_max> leases;
 };
 
 /// The layout of the slots' memory. On one machine both processes map the same memory; over a

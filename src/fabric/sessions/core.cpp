@@ -283,7 +283,7 @@ void FabricCore::tick() {
   for (auto& [id, session] : sessions_) {
     if (session->lost) continue;
     if (!session->client && !session->server && time - session->began > handshake_max) {
-      lose(*session, {ErrorCode::timeout, "a connection that never said hello"});
+      lose(*session, {ErrorCode::timeout, "a process connected and sent no hello in time"});
     } else if (session->link && session->link->requester->unattended()) {
       (void)session->link->requester->progress();
     }

@@ -69,7 +69,7 @@ class FabricCore : public std::enable_shared_from_this<FabricCore> {
     PeerId peer;
     std::shared_ptr<Link> link;
     std::int64_t end_ns = 0;
-    int late_looks = 0;  ///< after the end, while this process ran
+    int late_looks = 0;  ///< Checks after `end_ns`, which only a running process makes.
     std::future<bool> left;
   };
 

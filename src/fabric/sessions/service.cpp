@@ -9,7 +9,7 @@
 namespace tranship::fabric {
 namespace {
 
-/// Looks, some 10 ms apart, after which a departure that is late has failed.
+/// A departure whose time is up is checked this many times more, some 10 ms apart, before it fails.
 constexpr int late_looks_max = 200;
 constexpr std::chrono::milliseconds full_queue_pause{2};
 

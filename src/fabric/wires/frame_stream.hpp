@@ -117,9 +117,10 @@ class FrameReader {
 
   explicit FrameReader(bool takes_descriptors) : takes_descriptors_(takes_descriptors) {}
 
-  /// Sets whether messages carry checksums. Then `place` is called for no message whose header or
-  /// body was changed on the way, and `frame` for none of which any byte was. Changed bytes may lie
-  /// where `place` said until the message is sent again.
+  /// Sets whether messages carry checksums. Then `place` is not called for a message whose header
+  /// or body was changed on the way, and a message with any changed byte is not delivered to
+  /// `frame`. Changed bulk may have been written to where `place` said, until the message is sent
+  /// again.
   void set_checksums(bool on) { checksums_ = on; }
 
   /// Reads until the socket has no more, or 8 MiB were read and the stream has no more in its

@@ -99,9 +99,9 @@ void SocketWire::start_handshake(Connection& connection) {
     connection.deadline = Clock::now() + proof_max;
   }
   if (!options_.tls) return start_proofs(connection);
-  const auto side = connection.client ? TlsStream::Side::client : TlsStream::Side::server;
+  const auto role = connection.client ? TlsStream::Role::client : TlsStream::Role::server;
   const Key known = connection.client ? connection.key : key();
-  auto made = TlsStream::make({connection.socket.get(), side, known});
+  auto made = TlsStream::make({connection.socket.get(), role, known});
   if (!made) return stay_detached(find(connection.id), made.error());
   connection.tls = std::move(*made);
   connection.phase = Phase::securing;

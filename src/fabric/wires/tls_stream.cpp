@@ -151,7 +151,7 @@ Result<std::shared_ptr<TlsStream>> TlsStream::make(const Options& options) {
   ssl.bio_set_init(bio, 1);
   ssl.ssl_set_bio(stream->ssl_, bio, bio);
   ssl.ssl_set_ex_data(stream->ssl_, 0, stream.get());
-  if (options.side == Side::client) {
+  if (options.role == Role::client) {
     ssl.ssl_set_verify(stream->ssl_, verify_peer, nullptr);
     ssl.ssl_set_connect_state(stream->ssl_);
   } else {

@@ -25,13 +25,13 @@ namespace tranship::fabric {
 /// Threads: all; a call waits while another one encrypts, at most 128 KiB.
 class TlsStream {
  public:
-  enum class Side { client, server };
+  enum class Role { client, server };
   /// `waits`: for the other side, see wants_to_write(); `failed`: see failure().
   enum class Step { done, waits, failed };
 
   struct Options {
     int socket = -1;
-    Side side = Side::client;
+    Role role = Role::client;
     Key key{};
     /// Records that are encrypted before the keys are renewed. AES-GCM allows 2^24 of them.
     std::uint64_t records_per_key = std::uint64_t{1} << 22;

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 namespace {

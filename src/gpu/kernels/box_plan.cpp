@@ -112,20 +112,21 @@ class BoxShape {
 };
 
 /// Sets the plan's loops: those of the box first, each group in the target's order.
-void set_loops(const Work& work, const std::vector<std::int64_t>& extents, KernelPlan& plan) {
-  plan.element_bytes = static_cast<std::int32_t>(work.element_bytes);
+void set_loops(const NormalNest& normal, const std::vector<std::int64_t>& extents,
+               KernelPlan& plan) {
+  plan.element_bytes = static_cast<std::int32_t>(normal.element_bytes);
   plan.source_vector_bytes = plan.element_bytes;
   plan.target_vector_bytes = plan.element_bytes;
-  plan.source_offset = work.source_offset;
-  plan.target_offset = work.target_offset;
+  plan.source_offset = normal.source_offset;
+  plan.target_offset = normal.target_offset;
   plan.blocks = 1;
   for (const bool in_box : {true, false}) {
-    for (std::size_t k = 0; k < work.loops.size(); ++k) {
+    for (std::size_t k = 0; k < normal.loops.size(); ++k) {
       const bool counts_vectors = k == 0 && plan.kind == KernelKind::shifted;
       if ((extents[k] > 1 || counts_vectors) != in_box) continue;
-      plan.loops[plan.rank] = work.loops[k];
+      plan.loops[plan.rank] = normal.loops[k];
       plan.box[plan.rank] = static_cast<std::int32_t>(extents[k]);
-      const std::int64_t boxes = ceil_divide(work.loops[k].extent, extents[k]);
+      const std::int64_t boxes = ceil_divide(normal.loops[k].extent, extents[k]);
       plan.boxes[plan.rank] = make_divisor(boxes);
       plan.blocks *= boxes;
       CHECK(plan.blocks < (std::int64_t{1} << 31), "a kernel needs more blocks than a launch has");
@@ -252,23 +253,23 @@ std::int64_t short_box(std::int64_t bytes, std::int64_t box_bytes, std::int64_t 
                   std::max(least, bytes / std::max<std::int64_t>(tuning.short_blocks, 1)));
 }
 
-BoxLimits limits_of(const Work& work, const BoxWay& way) {
+BoxLimits limits_of(const NormalNest& normal, const BoxWay& way) {
   const KernelTuning& tuning = way.tuning;
-  const std::int64_t bytes = std::max(work_bytes(work), tuning.list_bytes);
+  const std::int64_t bytes = std::max(normal_bytes(normal), tuning.list_bytes);
   if (!way.direct) {
     CHECK(tuning.box_bytes <= box_bytes_max, "a box is larger than the kernels can index");
     const std::int64_t wanted = short_box(bytes, tuning.box_bytes, tuning.short_box_bytes, tuning);
-    return {wanted / work.element_bytes, box_bytes_max / work.element_bytes};
+    return {wanted / normal.element_bytes, box_bytes_max / normal.element_bytes};
   }
-  const std::int64_t accesses = kernel_threads * work.element_bytes;
+  const std::int64_t accesses = kernel_threads * normal.element_bytes;
   const std::int64_t least =
       short_box(bytes, std::min(tuning.box_bytes, tuning.direct_box_bytes), accesses, tuning);
   const std::int64_t box_bytes = std::clamp(bytes / blocks_wanted, least, tuning.direct_box_bytes);
   const std::int64_t rows = way.kind == KernelKind::shifted
                                 ? std::min<std::int64_t>(tuning.shifted_rows, box_rows_max)
                                 : box_rows_max;
-  const std::int64_t most = rows * work.loops[0].extent;
-  return {std::min(box_bytes / work.element_bytes, most), most, kernel_loops_max};
+  const std::int64_t most = rows * normal.loops[0].extent;
+  return {std::min(box_bytes / normal.element_bytes, most), most, kernel_loops_max};
 }
 
 }  // namespace
@@ -282,19 +283,19 @@ std::vector<std::size_t> source_order(const std::vector<Loop>& loops) {
   return order;
 }
 
-KernelPlan plan_box(const Work& work, const std::byte* source, const std::byte* target,
+KernelPlan plan_box(const NormalNest& normal, const std::byte* source, const std::byte* target,
                     const BoxWay& way) {
   KernelPlan plan;
   plan.kind = way.kind;
   const bool direct = way.direct;
-  BoxShape shape(work.loops, limits_of(work, way));
+  BoxShape shape(normal.loops, limits_of(normal, way));
   if (direct) {
     shape.grow_target();
   } else {
     shape.grow_both();
   }
-  shape.balance(work.element_bytes);
-  set_loops(work, shape.extents(), plan);
+  shape.balance(normal.element_bytes);
+  set_loops(normal, shape.extents(), plan);
   if (direct) {
     set_target_steps(plan);
     plan.rows = plan.box_elements / plan.box[0];

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gpu/kernels/kernel_plan.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 
@@ -21,7 +21,7 @@ struct BoxWay {
 };
 
 /// Plans a nest of at most kernel_loops_max loops.
-KernelPlan plan_box(const Work& work, const std::byte* source, const std::byte* target,
+KernelPlan plan_box(const NormalNest& normal, const std::byte* source, const std::byte* target,
                     const BoxWay& way);
 
 /// Returns the loops' numbers, fastest in the source first.

@@ -5,7 +5,7 @@
 
 #include "base/at.hpp"
 #include "gpu/kernels/cast_body.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 namespace {
@@ -23,13 +23,13 @@ constexpr std::int64_t far_bytes = 32;
 constexpr std::int64_t blocks_max = std::int64_t{1} << 31;
 
 /// Returns the nest's loops with the numbers of an element as the first.
-Work numbers_of(const LoopNest& nest) {
-  Work work = normalise(nest);
+NormalNest numbers_of(const LoopNest& nest) {
+  NormalNest normal = normalise(nest);
   const std::int64_t target_bytes = nest.conversion.target_bytes();
   const std::int64_t run = nest.element_bytes / target_bytes;
   if (run > 1)
-    work.loops.insert(work.loops.begin(), {run, nest.conversion.source_bytes(), target_bytes});
-  return work;
+    normal.loops.insert(normal.loops.begin(), {run, nest.conversion.source_bytes(), target_bytes});
+  return normal;
 }
 
 bool is_full(const CastPlan& plan, int loop) { return plan.box[loop] >= plan.loops[loop].extent; }
@@ -112,13 +112,13 @@ void finish(CastPlan& plan, const std::byte* source, const std::byte* target) {
 }
 
 /// Appends the plan of a nest's innermost loops, or one for each index of its outermost one.
-void append(const Conversion& conversion, const Work& work, std::size_t loops,
+void append(const Conversion& conversion, const NormalNest& normal, std::size_t loops,
             std::int64_t source_offset, std::int64_t target_offset, const std::byte* source,
             const std::byte* target, std::vector<CastPlan>& plans) {
   if (loops > kernel_loops_max) {
-    const Loop& outer = work.loops[loops - 1];
+    const Loop& outer = normal.loops[loops - 1];
     for (std::int64_t k = 0; k < outer.extent; ++k) {
-      append(conversion, work, loops - 1, source_offset + k * outer.source_stride,
+      append(conversion, normal, loops - 1, source_offset + k * outer.source_stride,
              target_offset + k * outer.target_stride, source, target, plans);
     }
     return;
@@ -128,7 +128,7 @@ void append(const Conversion& conversion, const Work& work, std::size_t loops,
   plan.source_offset = source_offset;
   plan.target_offset = target_offset;
   plan.rank = static_cast<std::int32_t>(loops);
-  for (std::size_t k = 0; k < loops; ++k) plan.loops[k] = work.loops[k];
+  for (std::size_t k = 0; k < loops; ++k) plan.loops[k] = normal.loops[k];
   finish(plan, source, target);
   if (plan.blocks < blocks_max) {
     plans.push_back(plan);
@@ -136,8 +136,8 @@ void append(const Conversion& conversion, const Work& work, std::size_t loops,
   }
   // A launch has too many blocks: the outermost loop is cut in two.
   Loop& last = plan.loops[plan.rank - 1];
-  Work first = work;
-  Work second = work;
+  NormalNest first = normal;
+  NormalNest second = normal;
   const std::int64_t half = last.extent / 2;
   first.loops[loops - 1].extent = half;
   second.loops[loops - 1].extent = last.extent - half;
@@ -151,9 +151,9 @@ void append(const Conversion& conversion, const Work& work, std::size_t loops,
 void plan_casts(const LoopNest& nest, const std::byte* source, const std::byte* target,
                 std::vector<CastPlan>& plans) {
   if (nest.bytes() == 0) return;
-  const Work work = numbers_of(nest);
-  append(nest.conversion, work, work.loops.size(), work.source_offset, work.target_offset, source,
-         target, plans);
+  const NormalNest normal = numbers_of(nest);
+  append(nest.conversion, normal, normal.loops.size(), normal.source_offset, normal.target_offset,
+         source, target, plans);
 }
 
 }  // namespace tranship::gpu

@@ -145,7 +145,7 @@ TRANSHIP_DEVICE std::uint32_t divide(std::uint32_t number, const Divisor& by) {
 }
 
 /// Where a block's box begins, and how much of it lies inside the nest.
-struct Place {
+struct BlockBox {
   const std::byte* source;
   std::byte* target;
   /// Indices inside the nest for each loop of the box, 16 bits each: an array would be in memory.
@@ -153,15 +153,15 @@ struct Place {
   bool full;
 };
 
-TRANSHIP_DEVICE std::uint32_t limit_of(const Place& place, int loop) {
+TRANSHIP_DEVICE std::uint32_t limit_of(const BlockBox& place, int loop) {
   return static_cast<std::uint32_t>(place.limits >> (16 * loop)) & 0xffffu;
 }
 
 /// Moves `place` to the block's box along one loop, and leaves in `block` its number along the
 /// following loops; returns the box's first index.
-template <typename AnyPlace>
+template <typename AnyBox>
 TRANSHIP_DEVICE std::int64_t enter_loop(const NestPlan& plan, int loop, std::uint32_t& block,
-                                        AnyPlace& place) {
+                                        AnyBox& place) {
   const std::uint32_t next = divide(block, plan.boxes[loop]);
   const std::int64_t first =
       static_cast<std::int64_t>(block - next * plan.boxes[loop].divisor) * plan.box[loop];
@@ -171,9 +171,10 @@ TRANSHIP_DEVICE std::int64_t enter_loop(const NestPlan& plan, int loop, std::uin
   return first;
 }
 
-TRANSHIP_DEVICE Place locate(const NestPlan& plan, std::uint32_t block, const std::byte* source,
-                             std::byte* target) {
-  Place place{source + plan.source_offset, target + plan.target_offset, 0x0001000100010001u, true};
+TRANSHIP_DEVICE BlockBox locate(const NestPlan& plan, std::uint32_t block, const std::byte* source,
+                                std::byte* target) {
+  BlockBox place{source + plan.source_offset, target + plan.target_offset, 0x0001000100010001u,
+                 true};
   TRANSHIP_UNROLL
   for (int k = 0; k < kernel_loops_max; ++k) {
     if (k >= plan.rank) continue;
@@ -212,7 +213,7 @@ TRANSHIP_DEVICE Indices<loops> target_indices(const NestPlan& plan, std::uint32_
 }
 
 template <int loops>
-TRANSHIP_DEVICE bool inside(const Indices<loops>& indices, const Place& place) {
+TRANSHIP_DEVICE bool inside(const Indices<loops>& indices, const BlockBox& place) {
   bool all = true;
   TRANSHIP_UNROLL
   for (int k = 0; k < loops; ++k) all = all && indices.at[k] < limit_of(place, k);
@@ -221,7 +222,7 @@ TRANSHIP_DEVICE bool inside(const Indices<loops>& indices, const Place& place) {
 
 /// Reads a vector of the source, whose elements may lie beyond the edge.
 template <int element_bytes, int vector_bytes, int loops, bool full>
-TRANSHIP_DEVICE Words<vector_bytes> read_vector(const NestPlan& plan, const Place& place,
+TRANSHIP_DEVICE Words<vector_bytes> read_vector(const NestPlan& plan, const BlockBox& place,
                                                 std::uint32_t vector) {
   constexpr int elements = vector_bytes / element_bytes;
   std::uint32_t rest = vector * static_cast<std::uint32_t>(elements);
@@ -260,7 +261,7 @@ TRANSHIP_DEVICE Words<vector_bytes> read_vector(const NestPlan& plan, const Plac
 
 /// First phase: copies the box from the source, in its order, to shared memory.
 template <int element_bytes, int vector_bytes, int loops, bool full>
-TRANSHIP_DEVICE void load_box(const NestPlan& plan, const Place& place, std::uint32_t thread,
+TRANSHIP_DEVICE void load_box(const NestPlan& plan, const BlockBox& place, std::uint32_t thread,
                               std::byte* shared) {
   constexpr int together = vector_bytes == 16 ? 4 : 8;
   constexpr int piece = vector_bytes < 4 ? vector_bytes : element_bytes < 4 ? 4 : element_bytes;
@@ -364,7 +365,7 @@ TRANSHIP_DEVICE std::int64_t target_offset(const NestPlan& plan, const Indices<l
 
 /// Second phase: copies the box from shared memory to the target, in its order.
 template <int element_bytes, int vector_bytes, int loops, bool full>
-TRANSHIP_DEVICE void store_box(const NestPlan& plan, const Place& place, std::uint32_t thread,
+TRANSHIP_DEVICE void store_box(const NestPlan& plan, const BlockBox& place, std::uint32_t thread,
                                const std::byte* shared) {
   // A cut box whose vectors extend over several loops is written element by element.
   constexpr std::uint32_t elements = vector_bytes / element_bytes;

@@ -4,7 +4,7 @@
 
 #include "base/check.hpp"
 #include "gpu/kernels/box_plan.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 #include "gpu/kernels/records_body.hpp"
 #include "gpu/kernels/records_plan.hpp"
 #include "gpu/kernels/table_tile_plan.hpp"
@@ -18,12 +18,12 @@ constexpr std::int64_t long_run_bytes = 128;
 constexpr std::int64_t row_bytes_min = 32;
 
 /// Joins loops that continue each other on both sides, and the first ones with the element.
-void join(Work& work) {
+void join(NormalNest& normal) {
   std::vector<Loop> joined;
-  for (const Loop& loop : work.loops) {
-    if (joined.empty() && loop.source_stride == work.element_bytes &&
-        loop.target_stride == work.element_bytes) {
-      work.element_bytes *= loop.extent;
+  for (const Loop& loop : normal.loops) {
+    if (joined.empty() && loop.source_stride == normal.element_bytes &&
+        loop.target_stride == normal.element_bytes) {
+      normal.element_bytes *= loop.extent;
       continue;
     }
     if (!joined.empty() &&
@@ -34,21 +34,21 @@ void join(Work& work) {
     }
     joined.push_back(loop);
   }
-  work.loops = std::move(joined);
+  normal.loops = std::move(joined);
 }
 
 /// Divides elements into units that one access moves, which become an innermost loop.
-void cut_elements(Work& work, const std::byte* source, const std::byte* target,
+void cut_elements(NormalNest& normal, const std::byte* source, const std::byte* target,
                   std::int64_t bytes_max) {
-  std::int64_t bits = work.element_bytes | address_bits(source, work.source_offset) |
-                      address_bits(target, work.target_offset);
-  for (const Loop& loop : work.loops) bits |= loop.source_stride | loop.target_stride;
+  std::int64_t bits = normal.element_bytes | address_bits(source, normal.source_offset) |
+                      address_bits(target, normal.target_offset);
+  for (const Loop& loop : normal.loops) bits |= loop.source_stride | loop.target_stride;
   const std::int64_t unit = std::min(common_bytes(bits), bytes_max);
-  const std::int64_t units = work.element_bytes / unit;
-  if (units > 1 || work.loops.empty()) {
-    work.loops.insert(work.loops.begin(), Loop{units, unit, unit});
+  const std::int64_t units = normal.element_bytes / unit;
+  if (units > 1 || normal.loops.empty()) {
+    normal.loops.insert(normal.loops.begin(), Loop{units, unit, unit});
   }
-  work.element_bytes = unit;
+  normal.element_bytes = unit;
 }
 
 /// Returns whether both sides walk memory in the same order: then a box gains nothing.
@@ -60,16 +60,16 @@ bool same_order(const std::vector<Loop>& loops) {
 }
 
 /// Returns the runs of a nest as whole vectors of the target: as many as a run can have at most.
-Work in_vectors(const Work& runs) {
-  Work work = runs;
-  work.element_bytes = vector_bytes_max;
+NormalNest in_vectors(const NormalNest& runs) {
+  NormalNest normal = runs;
+  normal.element_bytes = vector_bytes_max;
   const std::int64_t vectors = std::max<std::int64_t>(1, runs.element_bytes / vector_bytes_max);
-  work.loops.insert(work.loops.begin(), Loop{vectors, vector_bytes_max, vector_bytes_max});
-  return work;
+  normal.loops.insert(normal.loops.begin(), Loop{vectors, vector_bytes_max, vector_bytes_max});
+  return normal;
 }
 
 /// Completes the plans of in_vectors().
-void set_runs(const Work& runs, std::span<KernelPlan> plans) {
+void set_runs(const NormalNest& runs, std::span<KernelPlan> plans) {
   for (KernelPlan& plan : plans) {
     plan.run_bytes = runs.element_bytes;
     plan.source_low = runs.source_offset;
@@ -82,7 +82,7 @@ void set_runs(const Work& runs, std::span<KernelPlan> plans) {
 }
 
 /// Returns whether runs are faster in shifted vectors than in aligned units.
-bool better_shifted(const Work& runs, const Work& units, const KernelTuning& tuning) {
+bool better_shifted(const NormalNest& runs, const NormalNest& units, const KernelTuning& tuning) {
   constexpr std::int64_t wide_bytes = 8;
   constexpr std::int64_t more_each = 32;
   const bool short_list =
@@ -119,14 +119,14 @@ bool better_as_tile(const TilePlan& tile) {
 
 /// Appends one plan that carries the nest faster than a box. Returns false, with nothing appended,
 /// if there is none.
-bool plan_instead(const Work& whole, const KernelPlan& box, const std::byte* source,
+bool plan_instead(const NormalNest& whole, const KernelPlan& box, const std::byte* source,
                   const std::byte* target, const KernelTuning& tuning,
                   std::vector<KernelPlan>& plans) {
   const std::span one(&whole, 1);
   if (tuning.tiles == 0) return false;
   if (tuning.tiles == 2) return plan_tile(whole, source, target, tuning, plans);
   if (tuning.tiles == 3) return plan_table_tile(one, source, target, tuning, plans);
-  if (work_bytes(whole) < tuning.tiled_bytes) return false;
+  if (normal_bytes(whole) < tuning.tiled_bytes) return false;
   // Elements that must be moved byte by byte gain nothing from wide accesses on the way.
   const bool bytes_alone = box.element_bytes == 1 && whole.element_bytes > 1;
   if (in_wide_accesses(box) && !bytes_alone) return false;
@@ -139,24 +139,24 @@ bool plan_instead(const Work& whole, const KernelPlan& box, const std::byte* sou
 }
 
 /// Plans a nest that may have too many loops: of its slower loops, the shortest are walked here.
-void plan_work(const Work& work, const std::byte* source, const std::byte* target,
-               const BoxWay& way, std::vector<KernelPlan>& plans) {
-  if (work.loops.size() <= kernel_loops_max) {
-    plans.push_back(plan_box(work, source, target, way));
+void plan_normal(const NormalNest& normal, const std::byte* source, const std::byte* target,
+                 const BoxWay& way, std::vector<KernelPlan>& plans) {
+  if (normal.loops.size() <= kernel_loops_max) {
+    plans.push_back(plan_box(normal, source, target, way));
     return;
   }
-  const std::size_t fastest = source_order(work.loops)[0];
+  const std::size_t fastest = source_order(normal.loops)[0];
   std::size_t outer = 0;
-  for (std::size_t k = 1; k < work.loops.size(); ++k) {
+  for (std::size_t k = 1; k < normal.loops.size(); ++k) {
     if (k == fastest) continue;
-    if (outer == 0 || work.loops[k].extent < work.loops[outer].extent) outer = k;
+    if (outer == 0 || normal.loops[k].extent < normal.loops[outer].extent) outer = k;
   }
-  Work inner = work;
+  NormalNest inner = normal;
   inner.loops.erase(inner.loops.begin() + static_cast<std::ptrdiff_t>(outer));
-  for (std::int64_t index = 0; index < work.loops[outer].extent; ++index) {
-    inner.source_offset = work.source_offset + index * work.loops[outer].source_stride;
-    inner.target_offset = work.target_offset + index * work.loops[outer].target_stride;
-    plan_work(inner, source, target, way, plans);
+  for (std::int64_t index = 0; index < normal.loops[outer].extent; ++index) {
+    inner.source_offset = normal.source_offset + index * normal.loops[outer].source_stride;
+    inner.target_offset = normal.target_offset + index * normal.loops[outer].target_stride;
+    plan_normal(inner, source, target, way, plans);
   }
 }
 
@@ -165,27 +165,28 @@ void plan_work(const Work& work, const std::byte* source, const std::byte* targe
 void plan_kernels(const LoopNest& nest, const std::byte* source, const std::byte* target,
                   std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
   if (nest.bytes() == 0) return;
-  Work work = normalise(nest);
-  join(work);
-  const Work whole = work;
-  cut_elements(work, source, target, tuning.element_bytes_max);
-  const bool direct = whole.element_bytes >= long_run_bytes || same_order(work.loops);
+  NormalNest normal = normalise(nest);
+  join(normal);
+  const NormalNest whole = normal;
+  cut_elements(normal, source, target, tuning.element_bytes_max);
+  const bool direct = whole.element_bytes >= long_run_bytes || same_order(normal.loops);
   const KernelKind direct_kind =
       whole.element_bytes >= row_bytes_min ? KernelKind::rows : KernelKind::elements;
   const BoxWay way{direct, direct ? direct_kind : KernelKind::box, tuning};
   const bool short_runs =
       whole.element_bytes < shifted_run_least || direct_kind == KernelKind::elements;
   if (direct && !tuning.in_list && tuning.tiles != 0 && short_runs &&
-      work_bytes(whole) >= tuning.tiled_bytes && work.element_bytes <= narrow_bytes &&
-      !work.loops.empty() && plan_table_tile(std::span(&whole, 1), source, target, tuning, plans)) {
+      normal_bytes(whole) >= tuning.tiled_bytes && normal.element_bytes <= narrow_bytes &&
+      !normal.loops.empty() &&
+      plan_table_tile(std::span(&whole, 1), source, target, tuning, plans)) {
     return;
   }
   const std::size_t before = plans.size();
-  if (direct && better_shifted(whole, work, tuning)) {
-    plan_work(in_vectors(whole), source, target, {true, KernelKind::shifted, tuning}, plans);
+  if (direct && better_shifted(whole, normal, tuning)) {
+    plan_normal(in_vectors(whole), source, target, {true, KernelKind::shifted, tuning}, plans);
     return set_runs(whole, std::span(plans).subspan(before));
   }
-  plan_work(work, source, target, way, plans);
+  plan_normal(normal, source, target, way, plans);
   if (direct || tuning.in_list || plans.size() != before + 1) return;
   const KernelPlan box = plans.back();
   plans.pop_back();
@@ -211,12 +212,12 @@ bool near_on_one_side(std::span<const LoopNest> nests) {
 bool plan_fields(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,
                  std::vector<KernelPlan>& plans, const KernelTuning& tuning) {
   if (!near_on_one_side(nests)) return false;
-  std::vector<Work> works;
+  std::vector<NormalNest> normals;
   for (const LoopNest& nest : nests) {
-    if (nest.bytes() != 0) works.push_back(normalise(nest));
+    if (nest.bytes() != 0) normals.push_back(normalise(nest));
   }
-  return works.size() > 1 && (plan_records(works, source, target, tuning, plans) ||
-                              plan_table_tile(works, source, target, tuning, plans));
+  return normals.size() > 1 && (plan_records(normals, source, target, tuning, plans) ||
+                                plan_table_tile(normals, source, target, tuning, plans));
 }
 
 void plan_kernels(std::span<const LoopNest> nests, const std::byte* source, const std::byte* target,

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kernel_threads, 4)
   extern __shared__ uint4 shared_words[];
   std::byte* shared = reinterpret_cast<std::byte*>(shared_words);
   const std::uint32_t block = enter_nest(repeats, blockIdx.x, source, target);
-  const Place place = locate(plan, block, source, target);
+  const BlockBox place = locate(plan, block, source, target);
   if (place.full) {
     load_box<element_bytes, source_bytes, loops, true>(plan, place, threadIdx.x, shared);
     __syncthreads();
@@ -99,14 +99,14 @@ __global__ void __launch_bounds__(kernel_threads, 4)
 }
 
 __global__ void __launch_bounds__(kernel_threads)
-    pieces_kernel(const Piece* pieces, std::int64_t count, const std::byte* source,
-                  std::byte* target, std::int32_t warps, std::int32_t warps_log2) {
-  __shared__ Piece held[piece_warps];
+    pieces_kernel(const Run* pieces, std::int64_t count, const std::byte* source, std::byte* target,
+                  std::int32_t warps, std::int32_t warps_log2) {
+  __shared__ Run held[piece_warps];
   // The table may lie in host memory: the block reads its part once, all words together.
   const std::int64_t first_warp = static_cast<std::int64_t>(blockIdx.x) * piece_warps;
   const std::int64_t first = first_warp >> warps_log2;
   const std::int64_t end = min(((first_warp + piece_warps - 1) >> warps_log2) + 1, count);
-  constexpr int words = sizeof(Piece) / sizeof(std::int64_t);
+  constexpr int words = sizeof(Run) / sizeof(std::int64_t);
   if (threadIdx.x < (end - first) * words) {
     reinterpret_cast<std::int64_t*>(held)[threadIdx.x] =
         reinterpret_cast<const std::int64_t*>(pieces + first)[threadIdx.x];
@@ -208,8 +208,8 @@ int launch(const KernelPlan& plan, const Repeats& repeats, const std::byte* sour
   return select_kernel(plan, launch);
 }
 
-int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
-                  std::byte* target, void* stream) {
+int launch_pieces(const Run* pieces, std::int64_t count, const std::byte* source, std::byte* target,
+                  void* stream) {
   if (count == 0) return cudaSuccess;
   const ListLaunch launch = launch_of(count);
   pieces_kernel<<<launch.blocks, kernel_threads, 0, static_cast<cudaStream_t>(stream)>>>(

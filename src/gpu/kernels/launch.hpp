@@ -7,9 +7,9 @@
 #include "gpu/kernels/cast_plan.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
 #include "gpu/kernels/nest_list.hpp"
-#include "gpu/kernels/piece.hpp"
 #include "gpu/kernels/place_list.hpp"
 #include "gpu/kernels/repeated_nest.hpp"
+#include "gpu/kernels/run_table.hpp"
 
 namespace tranship::gpu {
 
@@ -23,8 +23,8 @@ int launch(const KernelPlan& plan, const Repeats& repeats, const std::byte* sour
 int launch_cast(const CastPlan& plan, const std::byte* source, std::byte* target, void* stream);
 
 /// Launches a kernel for pieces. The GPU must be able to read `pieces` until the kernel has ended.
-int launch_pieces(const Piece* pieces, std::int64_t count, const std::byte* source,
-                  std::byte* target, void* stream);
+int launch_pieces(const Run* pieces, std::int64_t count, const std::byte* source, std::byte* target,
+                  void* stream);
 
 /// Launches a kernel for a table of runs. The GPU must be able to read the table until the
 /// kernel has ended.
@@ -44,7 +44,7 @@ int launch_places(const PlaceLaunch& places, const std::byte* source, std::byte*
 void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* target,
                  const Repeats& repeats = {});
 void run_cast_on_host(const CastPlan& plan, const std::byte* source, std::byte* target);
-void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
+void run_pieces_on_host(const Run* pieces, std::int64_t count, const std::byte* source,
                         std::byte* target);
 void run_runs_on_host(const RunTable& table, const std::byte* source, std::byte* target);
 void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target);

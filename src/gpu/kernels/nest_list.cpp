@@ -8,7 +8,7 @@
 
 #include "gpu/kernels/alike_nests.hpp"
 #include "gpu/kernels/kernel_body.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 namespace {
@@ -37,12 +37,12 @@ struct ListedShape {
 };
 
 /// A nest of a list under construction, and the number of its blocks.
-struct Entry {
+struct CountedNest {
   ListedNest nest;
   std::int64_t blocks;
 };
 
-void append(const ListedShape& shape, NestList& list, std::vector<Entry>& entries) {
+void append(const ListedShape& shape, NestList& list, std::vector<CountedNest>& entries) {
   for (const KernelPlan& plan : shape.plans) {
     const auto number = static_cast<std::int32_t>(list.plans.size());
     list.plans.push_back(plan);
@@ -54,7 +54,8 @@ void append(const ListedShape& shape, NestList& list, std::vector<Entry>& entrie
 
 /// Returns the end of the band that begins with entry `first`: its nests' numbers of blocks differ
 /// by an eighth at most.
-std::size_t band_end(const std::vector<Entry>& entries, std::size_t first, std::int64_t nests_max) {
+std::size_t band_end(const std::vector<CountedNest>& entries, std::size_t first,
+                     std::int64_t nests_max) {
   std::int64_t most = entries[first].blocks, least = most;
   std::size_t end = first;
   for (; end < entries.size() && static_cast<std::int64_t>(end - first) < nests_max; ++end) {
@@ -67,8 +68,8 @@ std::size_t band_end(const std::vector<Entry>& entries, std::size_t first, std::
 
 /// Sorts the nests by target and divides them into bands. Returns false if they need too many
 /// blocks.
-bool complete(NestList& list, std::vector<Entry>& entries, std::int64_t nests_max) {
-  const auto by_target = [](const Entry& a, const Entry& b) {
+bool complete(NestList& list, std::vector<CountedNest>& entries, std::int64_t nests_max) {
+  const auto by_target = [](const CountedNest& a, const CountedNest& b) {
     return a.nest.target < b.nest.target;
   };
   if (!std::is_sorted(entries.begin(), entries.end(), by_target)) {
@@ -90,15 +91,15 @@ bool complete(NestList& list, std::vector<Entry>& entries, std::int64_t nests_ma
   return true;
 }
 
-template <typename Entry>
-std::int64_t size_of(const std::vector<Entry>& entries) {
-  return static_cast<std::int64_t>(entries.size() * sizeof(Entry));
+template <typename Item>
+std::int64_t size_of(const std::vector<Item>& entries) {
+  return static_cast<std::int64_t>(entries.size() * sizeof(Item));
 }
 
-template <typename Entry>
-std::byte* put(const std::vector<Entry>& entries, std::byte* at) {
-  static_assert(sizeof(Entry) % alignof(std::int64_t) == 0);
-  if (!entries.empty()) std::memcpy(at, entries.data(), entries.size() * sizeof(Entry));
+template <typename Item>
+std::byte* put(const std::vector<Item>& entries, std::byte* at) {
+  static_assert(sizeof(Item) % alignof(std::int64_t) == 0);
+  if (!entries.empty()) std::memcpy(at, entries.data(), entries.size() * sizeof(Item));
   return at + size_of(entries);
 }
 
@@ -157,7 +158,7 @@ void plan_lists(std::span<const LoopNest> nests, const std::byte* source, const 
   }
   // Long runs that would be moved in narrower accesses because of other nests are shifted, too.
   tuning.element_bytes_max = narrowest;
-  std::vector<Entry> aligned, shifted;
+  std::vector<CountedNest> aligned, shifted;
   for (ListedShape& shape : shapes) {
     if (!shape.listed()) {
       for (const LoopNest* one : shape.alike.nests) rest.push_back(*one);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "gpu/kernels/direct_body.hpp"
-#include "gpu/kernels/piece.hpp"
+#include "gpu/kernels/run_table.hpp"
 
 namespace tranship::gpu {
 
@@ -83,7 +83,7 @@ TRANSHIP_DEVICE void move_bytes(const std::byte* source, std::byte* target, std:
 }
 
 /// Moves one lane's share of a piece; the lane is in the `warp`-th of `warps` warps.
-TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std::byte* target,
+TRANSHIP_DEVICE void move_piece(const Run& piece, const std::byte* source, std::byte* target,
                                 std::uint32_t warp, std::uint32_t warps, std::uint32_t lane) {
   source += piece.source_offset;
   target += piece.target_offset;
@@ -109,7 +109,7 @@ TRANSHIP_DEVICE void move_piece(const Piece& piece, const std::byte* source, std
 }
 
 /// Returns a run of a table as a piece.
-TRANSHIP_DEVICE Piece piece_of(const RunTable& table, std::int64_t number) {
+TRANSHIP_DEVICE Run piece_of(const RunTable& table, std::int64_t number) {
   const std::uint32_t* numbers = table.numbers + number;
   return {table.source_offset + numbers[0] * table.source_step,
           table.target_offset + numbers[table.count] * table.target_step,

@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 namespace {
@@ -35,8 +35,8 @@ constexpr std::int64_t nest_places_least = 16;
 /// How the moves of a list become places. Loops go within an entry or over all entries.
 struct Grid {
   std::int64_t element_bytes = 0;
-  bool whole_entries = false;  ///< all moves of an entry are one element,
-  int moves_log2 = 0;          ///< else two to this power are
+  bool whole_entries = false;  ///< All moves of an entry are one element.
+  int moves_log2 = 0;          ///< Otherwise 2^moves_log2 moves of an entry are one element.
   std::vector<Loop> inner;
   std::vector<Loop> outer;
   std::int64_t inner_count = 1;
@@ -58,12 +58,14 @@ bool equally_far(std::span<const IndexedEntry> entries, bool source) {
   return true;
 }
 
-/// Whether the moves of an entry make the nest's elements longer.
+/// Returns whether an entry's moves continue each other on both sides, so that they are one longer
+/// element.
 bool moves_join(const IndexedNest& one) {
   return one.source_step == one.nest.element_bytes && one.target_step == one.nest.element_bytes;
 }
 
-/// Whether the first entries are runs too long for places, as those of most lists of long runs are.
+/// Returns whether the first entries are too long for places: a quick check that finds most lists
+/// of long runs.
 bool begins_with_long_runs(const IndexedNest& one) {
   constexpr std::size_t looked_at = 8;
   if (one.nest.element_bytes > run_bytes_most) return true;

@@ -8,11 +8,11 @@ namespace tranship::gpu {
 namespace {
 
 /// Returns the loops that all the nests have with the same strides on both sides.
-std::vector<Loop> equal_loops(std::span<const Work> works) {
+std::vector<Loop> equal_loops(std::span<const NormalNest> normals) {
   std::vector<Loop> loops;
-  for (const Loop& loop : works[0].loops) {
-    const bool all = std::all_of(works.begin(), works.end(), [&](const Work& work) {
-      return std::find(work.loops.begin(), work.loops.end(), loop) != work.loops.end();
+  for (const Loop& loop : normals[0].loops) {
+    const bool all = std::all_of(normals.begin(), normals.end(), [&](const NormalNest& normal) {
+      return std::find(normal.loops.begin(), normal.loops.end(), loop) != normal.loops.end();
     });
     if (all) loops.push_back(loop);
   }
@@ -20,9 +20,11 @@ std::vector<Loop> equal_loops(std::span<const Work> works) {
 }
 
 /// Adds the parts that a nest's loops visit within a record. Returns false if there are too many.
-bool add_parts(const Work& work, const std::vector<Loop>& loops, std::vector<RecordPart>& parts) {
-  std::vector<RecordPart> own = {{work.source_offset, work.target_offset, work.element_bytes}};
-  for (const Loop& loop : work.loops) {
+bool add_parts(const NormalNest& normal, const std::vector<Loop>& loops,
+               std::vector<RecordPart>& parts) {
+  std::vector<RecordPart> own = {
+      {normal.source_offset, normal.target_offset, normal.element_bytes}};
+  for (const Loop& loop : normal.loops) {
     if (std::find(loops.begin(), loops.end(), loop) != loops.end()) continue;
     if (loop.extent * static_cast<std::int64_t>(own.size()) > table_units_max) return false;
     repeat(loop, own);
@@ -65,12 +67,12 @@ void repeat(const Loop& loop, std::vector<RecordPart>& parts) {
   }
 }
 
-bool view_parts(std::span<const Work> works, RecordParts& records) {
+bool view_parts(std::span<const NormalNest> normals, RecordParts& records) {
   records = {};
-  records.loops = equal_loops(works);
+  records.loops = equal_loops(normals);
   if (records.loops.empty()) return false;
-  for (const Work& work : works) {
-    if (!add_parts(work, records.loops, records.parts)) return false;
+  for (const NormalNest& normal : normals) {
+    if (!add_parts(normal, records.loops, records.parts)) return false;
   }
   measure(records);
   return true;

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 
@@ -32,7 +32,7 @@ struct RecordParts {
 /// Finds the loops that all the nests have with the same strides on both sides; what the nests'
 /// other loops visit are parts of a record. Returns false if there are no such loops, or too many
 /// parts.
-bool view_parts(std::span<const Work> works, RecordParts& records);
+bool view_parts(std::span<const NormalNest> normals, RecordParts& records);
 
 /// Repeats parts along a loop.
 void repeat(const Loop& loop, std::vector<RecordPart>& parts);

@@ -5,7 +5,7 @@
 
 #include "base/check.hpp"
 #include "gpu/kernels/kernel_plan.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 #include "gpu/kernels/records_body.hpp"
 
 namespace tranship::gpu {
@@ -15,21 +15,21 @@ constexpr std::int64_t record_bytes_max = 1024;
 /// Shortest mean run, in bytes: shorter runs are moved as well by a kernel for each nest.
 constexpr std::int64_t run_bytes_least = 64;
 /// Shortest row, in bytes, where a block has only one row: shorter rows give a block too little
-/// work.
+/// normal.
 constexpr std::int64_t row_bytes_least = 2048;
 
 /// One side of a copy: selects strides and offsets of the source, or of the target.
-struct Side {
+struct NestSide {
   bool source = true;
   std::int64_t stride(const Loop& loop) const {
     return source ? loop.source_stride : loop.target_stride;
   }
-  std::int64_t offset(const Work& work) const {
-    return source ? work.source_offset : work.target_offset;
+  std::int64_t offset(const NormalNest& normal) const {
+    return source ? normal.source_offset : normal.target_offset;
   }
 };
 
-struct FieldWork {
+struct PlannedField {
   std::int64_t bytes = 0;
   std::int64_t record_at = 0;
   std::int64_t column_at = 0;
@@ -45,26 +45,26 @@ struct RecordLoop {
 struct Records {
   bool to_columns = true;
   std::vector<RecordLoop> loops;  ///< fastest in the records first
-  std::vector<FieldWork> fields;
+  std::vector<PlannedField> fields;
   std::int64_t first = 0;  ///< offset of the first field in the first record
   std::int64_t span = 0;   ///< bytes from there to the end of the last field
   std::int64_t bytes = 0;  ///< bytes of all fields together
 };
 
-const Loop* find(const Work& work, const RecordLoop& wanted, const Side& side) {
-  for (const Loop& loop : work.loops) {
+const Loop* find(const NormalNest& normal, const RecordLoop& wanted, const NestSide& side) {
+  for (const Loop& loop : normal.loops) {
     if (loop.extent == wanted.extent && side.stride(loop) == wanted.stride) return &loop;
   }
   return nullptr;
 }
 
 /// Returns the loops that all the nests have, by extent and stride in the records.
-std::vector<RecordLoop> shared_loops(std::span<const Work> works, const Side& side) {
+std::vector<RecordLoop> shared_loops(std::span<const NormalNest> normals, const NestSide& side) {
   std::vector<RecordLoop> loops;
-  for (const Loop& loop : works[0].loops) {
+  for (const Loop& loop : normals[0].loops) {
     const RecordLoop wanted{loop.extent, side.stride(loop)};
-    const bool all = std::all_of(works.begin(), works.end(), [&](const Work& work) {
-      return find(work, wanted, side) != nullptr;
+    const bool all = std::all_of(normals.begin(), normals.end(), [&](const NormalNest& normal) {
+      return find(normal, wanted, side) != nullptr;
     });
     if (all) loops.push_back(wanted);
   }
@@ -75,14 +75,14 @@ std::vector<RecordLoop> shared_loops(std::span<const Work> works, const Side& si
 
 /// Adds the fields that a nest's other loops count, which have equal width. Returns false if there
 /// are too many fields.
-bool add_fields(const Work& work, const Side& side, Records& records) {
-  const Side other{!side.source};
-  FieldWork first{work.element_bytes, side.offset(work), other.offset(work), {}};
+bool add_fields(const NormalNest& normal, const NestSide& side, Records& records) {
+  const NestSide other{!side.source};
+  PlannedField first{normal.element_bytes, side.offset(normal), other.offset(normal), {}};
   for (const RecordLoop& loop : records.loops) {
-    first.column_strides.push_back(other.stride(*find(work, loop, side)));
+    first.column_strides.push_back(other.stride(*find(normal, loop, side)));
   }
-  std::vector<FieldWork> fields = {first};
-  for (const Loop& loop : work.loops) {
+  std::vector<PlannedField> fields = {first};
+  for (const Loop& loop : normal.loops) {
     const bool shared =
         std::any_of(records.loops.begin(), records.loops.end(), [&](const RecordLoop& one) {
           return one.extent == loop.extent && one.stride == side.stride(loop);
@@ -92,7 +92,7 @@ bool add_fields(const Work& work, const Side& side, Records& records) {
     const std::size_t before = fields.size();
     for (std::int64_t index = 1; index < loop.extent; ++index) {
       for (std::size_t k = 0; k < before; ++k) {
-        FieldWork field = fields[k];
+        PlannedField field = fields[k];
         field.record_at += index * side.stride(loop);
         field.column_at += index * other.stride(loop);
         fields.push_back(field);
@@ -110,7 +110,7 @@ void join_loops(Records& records) {
     const RecordLoop last = records.loops[kept];
     const bool continues =
         records.loops[k].stride == last.extent * last.stride &&
-        std::all_of(records.fields.begin(), records.fields.end(), [&](const FieldWork& field) {
+        std::all_of(records.fields.begin(), records.fields.end(), [&](const PlannedField& field) {
           return field.column_strides[k] == last.extent * field.column_strides[kept];
         });
     if (continues) {
@@ -119,20 +119,20 @@ void join_loops(Records& records) {
     }
     ++kept;
     records.loops[kept] = records.loops[k];
-    for (FieldWork& field : records.fields) field.column_strides[kept] = field.column_strides[k];
+    for (PlannedField& field : records.fields) field.column_strides[kept] = field.column_strides[k];
   }
   records.loops.resize(kept + 1);
-  for (FieldWork& field : records.fields) field.column_strides.resize(kept + 1);
+  for (PlannedField& field : records.fields) field.column_strides.resize(kept + 1);
 }
 
 /// Computes the span of a record. Returns false if fields overlap or do not fit in a record.
 bool measure_records(Records& records) {
   std::sort(records.fields.begin(), records.fields.end(),
-            [](const FieldWork& a, const FieldWork& b) { return a.record_at < b.record_at; });
+            [](const PlannedField& a, const PlannedField& b) { return a.record_at < b.record_at; });
   records.first = records.fields.front().record_at;
   std::int64_t end = records.first;
   records.bytes = 0;
-  for (const FieldWork& field : records.fields) {
+  for (const PlannedField& field : records.fields) {
     if (field.record_at < end) return false;
     end = field.record_at + field.bytes;
     records.bytes += field.bytes;
@@ -150,15 +150,15 @@ bool measure_records(Records& records) {
 /// the records. Returns false if there is none, or if its runs are too short.
 bool order_loops(Records& records) {
   const auto along = [&](std::size_t loop) {
-    return std::all_of(records.fields.begin(), records.fields.end(), [&](const FieldWork& field) {
-      return field.column_strides[loop] == field.bytes;
-    });
+    return std::all_of(
+        records.fields.begin(), records.fields.end(),
+        [&](const PlannedField& field) { return field.column_strides[loop] == field.bytes; });
   };
   for (std::size_t k = 0; k < records.loops.size(); ++k) {
     if (!along(k)) continue;
     for (std::size_t at = k; at > 1; --at) {
       std::swap(records.loops[at], records.loops[at - 1]);
-      for (FieldWork& field : records.fields) {
+      for (PlannedField& field : records.fields) {
         std::swap(field.column_strides[at], field.column_strides[at - 1]);
       }
     }
@@ -218,7 +218,7 @@ class Planner {
     std::int64_t record_bits = address_bits(record_side_, records_.first);
     for (const RecordLoop& loop : records_.loops) record_bits |= loop.stride;
     for (std::size_t k = 0; k < records_.fields.size(); ++k) {
-      const FieldWork& from = records_.fields[k];
+      const PlannedField& from = records_.fields[k];
       RecordField& field = out_.fields[k];
       field.bytes = static_cast<std::int32_t>(from.bytes);
       field.record_offset = static_cast<std::int32_t>(from.record_at - records_.first);
@@ -390,15 +390,16 @@ bool plan_view(Records& records, const std::byte* source, const std::byte* targe
 
 }  // namespace
 
-bool plan_records(std::span<const Work> works, const std::byte* source, const std::byte* target,
-                  const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
+bool plan_records(std::span<const NormalNest> normals, const std::byte* source,
+                  const std::byte* target, const KernelTuning& tuning,
+                  std::vector<KernelPlan>& plans) {
   for (const bool to_columns : {true, false}) {
     Records records;
     records.to_columns = to_columns;
-    const Side side{to_columns};
-    records.loops = shared_loops(works, side);
-    const bool fits = std::all_of(works.begin(), works.end(), [&](const Work& work) {
-      return add_fields(work, side, records);
+    const NestSide side{to_columns};
+    records.loops = shared_loops(normals, side);
+    const bool fits = std::all_of(normals.begin(), normals.end(), [&](const NormalNest& normal) {
+      return add_fields(normal, side, records);
     });
     if (fits && plan_view(records, source, target, tuning, plans)) return true;
   }

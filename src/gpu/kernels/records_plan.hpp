@@ -13,7 +13,7 @@ namespace tranship::gpu {
 
 struct KernelPlan;
 struct KernelTuning;
-struct Work;
+struct NormalNest;
 
 constexpr int record_fields_max = 16;
 
@@ -56,8 +56,9 @@ struct RecordsPlan {
 
 /// Appends one plan for all the nests, if on one side they are the fields of records. Returns
 /// false, with nothing appended, if they are not or if another kernel is as good.
-bool plan_records(std::span<const Work> works, const std::byte* source, const std::byte* target,
-                  const KernelTuning& tuning, std::vector<KernelPlan>& plans);
+bool plan_records(std::span<const NormalNest> normals, const std::byte* source,
+                  const std::byte* target, const KernelTuning& tuning,
+                  std::vector<KernelPlan>& plans);
 
 std::string explain_records(const KernelPlan& plan);
 

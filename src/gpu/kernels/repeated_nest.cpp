@@ -4,7 +4,7 @@
 
 #include "base/check.hpp"
 #include "gpu/kernels/alike_nests.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 namespace {

@@ -71,7 +71,7 @@ struct HostRun {
   }
 
   template <int element_bytes, int source_bytes, int target_bytes, int loops, bool full>
-  void box_block(const Place& place, std::byte* shared) const {
+  void box_block(const BlockBox& place, std::byte* shared) const {
     for (std::uint32_t thread = 0; thread < threads; ++thread) {
       load_box<element_bytes, source_bytes, loops, full>(plan, place, thread, shared);
     }
@@ -84,7 +84,7 @@ struct HostRun {
   int box() const {
     std::vector<std::byte> shared(static_cast<std::size_t>(plan.shared_bytes));
     each_block([&](std::uint32_t block, const std::byte* from, std::byte* to) {
-      const Place place = locate(plan, block, from, to);
+      const BlockBox place = locate(plan, block, from, to);
       if (place.full) {
         box_block<element_bytes, source_bytes, target_bytes, loops, true>(place, shared.data());
       } else {
@@ -247,7 +247,7 @@ void move_pieces_on_host(std::int64_t count, const std::byte* source, std::byte*
   for (std::int64_t warp = 0; warp < share.blocks * piece_warps; ++warp) {
     const std::int64_t number = warp / share.warps;
     if (number >= count) break;
-    const Piece piece = piece_at(number);
+    const Run piece = piece_at(number);
     for (std::uint32_t lane = 0; lane < warp_lanes; ++lane) {
       move_piece(piece, source, target, static_cast<std::uint32_t>(warp % share.warps),
                  static_cast<std::uint32_t>(share.warps), lane);
@@ -257,7 +257,7 @@ void move_pieces_on_host(std::int64_t count, const std::byte* source, std::byte*
 
 }  // namespace
 
-void run_pieces_on_host(const Piece* pieces, std::int64_t count, const std::byte* source,
+void run_pieces_on_host(const Run* pieces, std::int64_t count, const std::byte* source,
                         std::byte* target) {
   move_pieces_on_host(count, source, target, [&](std::int64_t k) { return pieces[k]; });
 }

@@ -7,16 +7,16 @@
 
 namespace tranship::gpu {
 
-template <int element_bytes, int source_bytes, int target_bytes, typename Run>
-int select_loops(const KernelPlan& plan, const Run& run) {
+template <int element_bytes, int source_bytes, int target_bytes, typename Launcher>
+int select_loops(const KernelPlan& plan, const Launcher& run) {
   if (plan.box_rank <= 2) {
     return run.template box<element_bytes, source_bytes, target_bytes, 2>();
   }
   return run.template box<element_bytes, source_bytes, target_bytes, box_loops_max>();
 }
 
-template <int element_bytes, int source_bytes, typename Run>
-int select_target(const KernelPlan& plan, const Run& run) {
+template <int element_bytes, int source_bytes, typename Launcher>
+int select_target(const KernelPlan& plan, const Launcher& run) {
   constexpr int word = element_bytes < 4 ? 4 : element_bytes;
   if (plan.target_vector_bytes == 16)
     return select_loops<element_bytes, source_bytes, 16>(plan, run);
@@ -27,8 +27,8 @@ int select_target(const KernelPlan& plan, const Run& run) {
   return select_loops<element_bytes, source_bytes, element_bytes>(plan, run);
 }
 
-template <int element_bytes, typename Run>
-int select_source(const KernelPlan& plan, const Run& run) {
+template <int element_bytes, typename Launcher>
+int select_source(const KernelPlan& plan, const Launcher& run) {
   constexpr int word = element_bytes < 4 ? 4 : element_bytes;
   if (plan.kind != KernelKind::box) return run.template direct<element_bytes, false>();
   if (plan.source_vector_bytes == 16) return select_target<element_bytes, 16>(plan, run);
@@ -37,14 +37,14 @@ int select_source(const KernelPlan& plan, const Run& run) {
   return select_target<element_bytes, element_bytes>(plan, run);
 }
 
-template <bool to_columns, typename Run>
-int select_records(const RecordsPlan& plan, const Run& run) {
+template <bool to_columns, typename Launcher>
+int select_records(const RecordsPlan& plan, const Launcher& run) {
   return plan.across ? run.template records<to_columns, true>()
                      : run.template records<to_columns, false>();
 }
 
-template <int unit_bytes, typename Run>
-int select_tile_unit(const TilePlan& plan, const Run& run) {
+template <int unit_bytes, typename Launcher>
+int select_tile_unit(const TilePlan& plan, const Launcher& run) {
   switch (plan.kind) {
     case TileKind::units: return run.template tile<unit_bytes, TileKind::units>();
     case TileKind::elements: return run.template tile<unit_bytes, TileKind::elements>();
@@ -53,8 +53,8 @@ int select_tile_unit(const TilePlan& plan, const Run& run) {
   return 1;
 }
 
-template <typename Run>
-int select_table_tile(const KernelPlan& plan, const Run& run) {
+template <typename Launcher>
+int select_table_tile(const KernelPlan& plan, const Launcher& run) {
   switch (plan.element_bytes) {
     case 1: return run.template table_tile<1>();
     case 2: return run.template table_tile<2>();
@@ -65,8 +65,8 @@ int select_table_tile(const KernelPlan& plan, const Run& run) {
   return 1;
 }
 
-template <typename Run>
-int select_tile(const KernelPlan& plan, const Run& run) {
+template <typename Launcher>
+int select_tile(const KernelPlan& plan, const Launcher& run) {
   switch (plan.element_bytes) {
     case 1: return select_tile_unit<1>(plan.tile, run);
     case 2: return select_tile_unit<2>(plan.tile, run);
@@ -80,8 +80,8 @@ int select_tile(const KernelPlan& plan, const Run& run) {
 
 /// Calls `run.box<...>()`, `run.direct<...>()`, `run.tile<...>()`, `run.table_tile<...>()` or
 /// `run.records<...>()` with the numbers of the plan.
-template <typename Run>
-int select_kernel(const KernelPlan& plan, const Run& run) {
+template <typename Launcher>
+int select_kernel(const KernelPlan& plan, const Launcher& run) {
   if (plan.kind == KernelKind::records) {
     return plan.records.to_columns ? select_records<true>(plan.records, run)
                                    : select_records<false>(plan.records, run);
@@ -101,8 +101,8 @@ int select_kernel(const KernelPlan& plan, const Run& run) {
 }
 
 /// Calls `run.list<...>()` with the numbers of a list.
-template <typename Run>
-int select_list(const NestTable& table, const Run& run) {
+template <typename Launcher>
+int select_list(const NestTable& table, const Launcher& run) {
   if (table.shifted) return run.template list<16, true>();
   switch (table.element_bytes) {
     case 1: return run.template list<1, false>();

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpu/kernels/kernel_tuning.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 #include "gpu/kernels/record_parts.hpp"
 #include "gpu/kernels/table_tile_plan.hpp"
 #include "gpu/kernels/tile_plan.hpp"

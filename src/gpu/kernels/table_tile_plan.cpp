@@ -279,10 +279,11 @@ class PlanWriter {
 
 }  // namespace
 
-bool plan_table_tile(std::span<const Work> works, const std::byte* source, const std::byte* target,
-                     const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
+bool plan_table_tile(std::span<const NormalNest> normals, const std::byte* source,
+                     const std::byte* target, const KernelTuning& tuning,
+                     std::vector<KernelPlan>& plans) {
   RecordParts records;
-  if (tuning.tiles == 0 || !view_parts(works, records)) return false;
+  if (tuning.tiles == 0 || !view_parts(normals, records)) return false;
   if (records.loops.size() > table_loops_max) return false;
   for (const Loop& loop : records.loops) {
     if (loop.extent > table_extent_max) return false;

@@ -13,7 +13,7 @@ namespace tranship::gpu {
 
 struct KernelPlan;
 struct KernelTuning;
-struct Work;
+struct NormalNest;
 
 /// Which loop decides how long the source rows of a table tile are.
 enum class RowGrows : std::int32_t {
@@ -58,8 +58,9 @@ struct TablePlan {
 
 /// Appends one plan for nests that have the same loops, such as the fields of records, or for one
 /// nest. Returns false, with nothing appended, if no box of theirs fits a block.
-bool plan_table_tile(std::span<const Work> works, const std::byte* source, const std::byte* target,
-                     const KernelTuning& tuning, std::vector<KernelPlan>& plans);
+bool plan_table_tile(std::span<const NormalNest> normals, const std::byte* source,
+                     const std::byte* target, const KernelTuning& tuning,
+                     std::vector<KernelPlan>& plans);
 
 std::string explain_table_tile(const KernelPlan& plan);
 

@@ -24,8 +24,8 @@ class TilePlanner {
  public:
   TilePlanner(const TileShape& shape, const KernelTuning& tuning)
       : shape_(shape),
-        work_(shape.work()),
-        element_(work_.element_bytes),
+        normal_(shape.normal()),
+        element_(normal_.element_bytes),
         budget_(tuning.tile_bytes) {}
 
   /// Returns false if the tile does not fit a launch.
@@ -44,19 +44,19 @@ class TilePlanner {
     result.element_bytes = static_cast<std::int32_t>(unit_);
     result.blocks = blocks;
     result.shared_bytes = static_cast<std::int32_t>(shared);
-    result.source_offset = work_.source_offset;
-    result.target_offset = work_.target_offset;
+    result.source_offset = normal_.source_offset;
+    result.target_offset = normal_.target_offset;
     result.tile = tile_;
     return true;
   }
 
  private:
   void set_unit(const std::byte* source, const std::byte* target) {
-    std::int64_t unit_bits = element_ | address_bits(source, work_.source_offset) |
-                             address_bits(target, work_.target_offset);
-    std::int64_t target_bits = address_bits(target, work_.target_offset);
-    for (std::size_t k = 0; k < work_.loops.size(); ++k) {
-      const Loop& loop = work_.loops[k];
+    std::int64_t unit_bits = element_ | address_bits(source, normal_.source_offset) |
+                             address_bits(target, normal_.target_offset);
+    std::int64_t target_bits = address_bits(target, normal_.target_offset);
+    for (std::size_t k = 0; k < normal_.loops.size(); ++k) {
+      const Loop& loop = normal_.loops[k];
       unit_bits |= loop.source_stride | loop.target_stride;
       if (std::count(shape_.in_p.begin(), shape_.in_p.end(), k) == 0) {
         target_bits |= loop.target_stride;
@@ -134,7 +134,7 @@ class TilePlanner {
 
   std::int32_t copy_loops(const std::vector<std::size_t>& from, TileLoop* to) const {
     for (std::size_t k = 0; k < from.size(); ++k) {
-      const Loop& loop = work_.loops[from[k]];
+      const Loop& loop = normal_.loops[from[k]];
       to[k] = {make_divisor(loop.extent), loop.source_stride, loop.target_stride};
     }
     return static_cast<std::int32_t>(from.size());
@@ -145,12 +145,12 @@ class TilePlanner {
     tile_.rank_q = copy_loops(shape_.in_q, tile_.loops_q);
     const int along = shape_.rows_loop();
     std::vector<std::size_t> outer;
-    for (std::size_t k = 0; k < work_.loops.size(); ++k) {
+    for (std::size_t k = 0; k < normal_.loops.size(); ++k) {
       if (!shape_.taken(k) && static_cast<int>(k) != along) outer.push_back(k);
     }
     tile_.outer_rank = copy_loops(outer, tile_.outer);
     if (along < 0) return;
-    const Loop& loop = work_.loops[static_cast<std::size_t>(along)];
+    const Loop& loop = normal_.loops[static_cast<std::size_t>(along)];
     tile_.count_r = static_cast<std::int32_t>(loop.extent);
     tile_.source_stride_r = loop.source_stride;
     tile_.target_stride_r = loop.target_stride;
@@ -183,10 +183,10 @@ class TilePlanner {
   }
 
   void set_offsets() {
-    tile_.source_offset = work_.source_offset;
-    tile_.target_offset = work_.target_offset;
-    tile_.source_high = work_.source_offset + element_;
-    for (const Loop& loop : work_.loops) {
+    tile_.source_offset = normal_.source_offset;
+    tile_.target_offset = normal_.target_offset;
+    tile_.source_high = normal_.source_offset + element_;
+    for (const Loop& loop : normal_.loops) {
       const std::int64_t reach = (loop.extent - 1) * loop.source_stride;
       if (reach > 0) tile_.source_high += reach;
     }
@@ -203,7 +203,7 @@ class TilePlanner {
   }
 
   const TileShape& shape_;
-  const Work& work_;
+  const NormalNest& normal_;
   std::int64_t element_;
   std::int64_t budget_;
   TilePlan tile_;
@@ -215,10 +215,10 @@ class TilePlanner {
 
 }  // namespace
 
-bool plan_tile(const Work& work, const std::byte* source, const std::byte* target,
+bool plan_tile(const NormalNest& normal, const std::byte* source, const std::byte* target,
                const KernelTuning& tuning, std::vector<KernelPlan>& plans) {
-  if (work.loops.size() > kernel_loops_max) return false;
-  TileShape shape(work, tuning);
+  if (normal.loops.size() > kernel_loops_max) return false;
+  TileShape shape(normal, tuning);
   KernelPlan plan;
   if (!shape.choose_runs() || !TilePlanner(shape, tuning).plan(source, target, plan)) {
     return false;

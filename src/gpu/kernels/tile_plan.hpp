@@ -12,7 +12,7 @@ namespace tranship::gpu {
 
 struct KernelPlan;
 struct KernelTuning;
-struct Work;
+struct NormalNest;
 
 constexpr int tile_loops_max = 4;
 
@@ -20,7 +20,7 @@ constexpr int tile_loops_max = 4;
 enum class TileKind : std::int32_t {
   units,     ///< elements that one access moves
   elements,  ///< elements of several units
-  joined,    ///< the same; a tile holds whole runs that follow each other along q
+  joined,    ///< elements of several units; a tile holds whole runs that follow each other along q
 };
 
 /// A loop of the nest, as a kernel for tiles counts it.
@@ -73,7 +73,7 @@ struct TilePlan {
 
 /// Appends one plan for a nest whose two sides go along different loops. Returns false, with
 /// nothing appended, if they go along the same one, or if tiles are of no use.
-bool plan_tile(const Work& work, const std::byte* source, const std::byte* target,
+bool plan_tile(const NormalNest& normal, const std::byte* source, const std::byte* target,
                const KernelTuning& tuning, std::vector<KernelPlan>& plans);
 
 std::string explain_tile(const KernelPlan& plan);

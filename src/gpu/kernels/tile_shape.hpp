@@ -1,4 +1,4 @@
-// The loops of a nest, told apart by what a tile does with them.
+// The loops of a nest, divided by their role in a tile.
 #pragma once
 
 #include <cstddef>
@@ -6,26 +6,27 @@
 #include <vector>
 
 #include "gpu/kernels/kernel_tuning.hpp"
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 #include "gpu/kernels/tile_plan.hpp"
 
 namespace tranship::gpu {
 
+/// Chooses which loops of a nest the target runs (p) and the source runs (q) of a tile go along.
 class TileShape {
  public:
-  TileShape(const Work& work, const KernelTuning& tuning);
+  TileShape(const NormalNest& normal, const KernelTuning& tuning);
 
   /// Chooses the loops of the runs. Returns false if tiles are of no use: both sides go along the
   /// same loop.
   bool choose_runs();
 
-  std::int64_t bytes_p() const { return count_p * work_.element_bytes; }
+  std::int64_t bytes_p() const { return count_p * normal_.element_bytes; }
   std::int64_t bytes_q() const { return count_q * step_q; }
   std::int64_t wished_p() const;
   std::int64_t wished_q() const;
 
-  /// Returns the loop, of those of no run, that the tile's rows go along as well: that of the least
-  /// stride; -1: none.
+  /// Returns the further loop that the tile's rows go along: of the loops outside the runs, the one
+  /// with the least stride; -1: none.
   int rows_loop() const;
 
   /// Returns whether target runs follow each other along all the loops of the source runs.
@@ -33,7 +34,7 @@ class TileShape {
 
   bool taken(std::size_t loop) const;
 
-  const Work& work() const { return work_; }
+  const NormalNest& normal() const { return normal_; }
 
   std::vector<std::size_t> in_p, in_q;
   std::int64_t count_p = 1, count_q = 1;
@@ -48,7 +49,7 @@ class TileShape {
   bool extend_q();
   void grow(std::int64_t wished_target, std::int64_t wished_source);
 
-  Work work_;
+  NormalNest normal_;
   const KernelTuning& tuning_;
 };
 

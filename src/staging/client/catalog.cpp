@@ -178,7 +178,7 @@ Status Catalog::commit(const PreparedPut& put, std::string_view path, const Chec
   tell_part(request, put.primary, commit.finishes);
   requester_.report_orphans(put.primary, committed->orphans);
   // The object is visible. An index server that is lost has lost its own objects, and not this one.
-  const protocol::Entry entry{request.variable, request.version, {put.primary, put.object}};
+  const protocol::IndexEntryId entry{request.variable, request.version, {put.primary, put.object}};
   for (const int server : put.indexed) {
     const auto confirmed =
         requester_.ask(server, protocol::Confirm{entry, committed->order}, reply);
@@ -214,7 +214,7 @@ void Catalog::abort(const PreparedPut& put) {
 void Catalog::give_back(const PreparedPut& put) {
   requester_.send(put.primary, message_of(protocol::Abort{put.object}));
   const PutRequest& request = put.request;
-  const protocol::Entry entry{request.variable, request.version, {put.primary, put.object}};
+  const protocol::IndexEntryId entry{request.variable, request.version, {put.primary, put.object}};
   for (const int server : put.indexed) {
     requester_.send(server, message_of(protocol::Unindex{entry}));
   }

@@ -14,7 +14,7 @@
 #include "staging/client/known_variables.hpp"
 #include "staging/client/object_search.hpp"
 #include "staging/client/put_progress.hpp"
-#include "staging/client/requester.hpp"
+#include "staging/client/request_sender.hpp"
 #include "staging/client/room_finder.hpp"
 #include "staging/model/distribution.hpp"
 
@@ -58,7 +58,7 @@ class Catalog {
   /// As PutProgress::let_rise().
   void let_versions_rise() { progress_.let_rise(); }
 
-  /// As Requester::give_up_when().
+  /// As RequestSender::give_up_when().
   void give_up_when(std::function<bool()> interrupted) {
     requester_.give_up_when(std::move(interrupted));
   }
@@ -127,7 +127,8 @@ class Catalog {
   /// @error as get()
   Result<VersionExtent> extent_of(const std::string& variable, std::int64_t version,
                                   std::int64_t end_ns);
-  /// The same for the boxes of its objects, without those that later ones hide whole.
+  /// Waits until something of the version is there, and returns the boxes of its objects, without
+  /// those that later ones hide whole.
   Result<std::vector<Box>> boxes_of(const std::string& variable, std::int64_t version,
                                     std::int64_t end_ns);
 
@@ -202,7 +203,7 @@ class Catalog {
   Status take_back(LeasedBox& here, std::span<const Part> away, std::int64_t end_ns,
                    const std::function<Status(const LeasedBox&)>& copy);
 
-  Requester requester_;
+  RequestSender requester_;
   Distribution distribution_;
   KnownVariables known_;
   PutProgress progress_;

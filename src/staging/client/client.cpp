@@ -49,7 +49,7 @@ Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like
   return Mapping::make_strided(std::move(space), {{field.field, offset, strides}});
 }
 
-/// The same for the array's own box, moved to the origin.
+/// Returns the mapping of a dense array of the array's own box, moved to the origin.
 Result<std::shared_ptr<const Mapping>> dense_of(const Array& array) {
   Box box;
   box.rank = array.view.mapping->rank();

@@ -76,7 +76,7 @@ class Client {
   /// As in Catalog.
   Result<VersionExtent> find_version(const VersionQuery& query, std::chrono::milliseconds timeout,
                                      std::vector<SkippedVersion>* skipped = nullptr);
-  /// The same, as get_at_once(): returns nothing where it would wait.
+  /// Does as find_version(), but returns nothing where that would wait.
   Result<std::optional<VersionExtent>> find_version_at_once(const VersionQuery& query,
                                                             std::chrono::milliseconds timeout);
   Result<VersionExtent> extent_of(const std::string& variable, std::int64_t version,

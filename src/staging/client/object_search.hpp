@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "staging/client/requester.hpp"
+#include "staging/client/request_sender.hpp"
 #include "staging/model/parts.hpp"
 
 namespace tranship::staging {
@@ -40,7 +40,7 @@ using SearchOutcome = std::variant<LeasedBox, Waiting, NeedsOtherServers, StaleV
 /// each index server, and one to each primary that is none of them.
 class ObjectSearch {
  public:
-  explicit ObjectSearch(Requester& requester) : requester_(requester) {}
+  explicit ObjectSearch(RequestSender& requester) : requester_(requester) {}
 
   /// Finds the version that a get would return, on the only index server of its box.
   Result<SearchOutcome> version_on(const GetRequest& request, int server, ReplyBuffer& reply);
@@ -95,7 +95,7 @@ class ObjectSearch {
   Status read_found(int server, const GetRequest& request, protocol::Objects& objects,
                     ReplyBuffer& reply);
 
-  Requester& requester_;
+  RequestSender& requester_;
 };
 
 }  // namespace tranship::staging

@@ -10,23 +10,25 @@
 
 namespace tranship::staging {
 
-/// Nobody says how many boxes a version gets. A client has finished a version when it has put as
-/// many boxes of it as of any of the last versions, or has gone on to a higher one. Remembers 1024
+/// Guesses when this client has finished a version, since no call says how many boxes a version
+/// gets: when it has put as many boxes of it as of any of the last versions, or has gone on to a
+/// higher one. Remembers 1024
 /// variables and the last versions of each. Any thread may call any member.
 class PutProgress {
  public:
   using Interval = std::pair<std::int64_t, std::int64_t>;  ///< Versions, both inclusive.
 
-  /// Says that the versions of each variable rise: a version that was passed by is finished.
+  /// From now on the versions of each variable rise: a lower version counts as finished.
   void let_rise() { rises_ = true; }
 
-  /// A put of a version begins.
+  /// Records that a put of a version begins.
   void begin(const std::string& variable, std::int64_t version);
-  /// It is about to become visible. Returns whether the client has finished the version then.
+  /// Records that the put is about to become visible. Returns whether the client has then finished
+  /// the version.
   bool finishes(const std::string& variable, std::int64_t version);
-  /// It is visible. Returns the versions that were left unfinished, and are finished now.
+  /// Records that the put is visible. Returns earlier versions that count as finished from now on.
   std::vector<Interval> commit(const std::string& variable, std::int64_t version, bool finished);
-  /// It failed.
+  /// Records that the put has failed.
   void give_up(const std::string& variable, std::int64_t version);
   void forget(const std::string& variable);
 
@@ -39,7 +41,7 @@ class PutProgress {
   struct Variable {
     std::map<std::int64_t, Version> versions;
     bool any = false;          ///< Whether a box is visible.
-    std::int64_t highest = 0;  ///< The highest version of which one is.
+    std::int64_t highest = 0;  ///< The highest version with a visible box.
   };
 
   bool rises_ = false;

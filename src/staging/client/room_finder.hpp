@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "staging/client/requester.hpp"
+#include "staging/client/request_sender.hpp"
 
 namespace tranship::staging {
 
@@ -27,7 +27,7 @@ struct PreparedPut {
 /// server has room, and up to ten each time that it has none.
 class RoomFinder {
  public:
-  explicit RoomFinder(Requester& requester) : requester_(requester) {}
+  explicit RoomFinder(RequestSender& requester) : requester_(requester) {}
 
   /// Asks the `candidates`, the preferred server first, until one grants room; waits while all are
   /// full. Sets the primary, the object and its range; or `stale`. Only errors of the preferred
@@ -45,7 +45,7 @@ class RoomFinder {
   Result<bool> ask(int server, Effort effort, const std::vector<int>& index_servers,
                    PreparedPut& put, std::string& why);
 
-  Requester& requester_;
+  RequestSender& requester_;
 };
 
 }  // namespace tranship::staging

@@ -21,13 +21,14 @@ struct Box {
   Point lower{};
   Point upper{};
 
+  /// Makes a box.
   /// @error invalid_argument if there are too many dimensions, an upper bound is not above its
   /// lower
   ///        one, an index is beyond index_most, or the box has more points than 63 bits count
   static Result<Box> make(const std::vector<std::int64_t>& lower,
                           const std::vector<std::int64_t>& upper);
-  /// The same for the bounds of a variable, which may hold any number of points: points() must not
-  /// be called for them.
+  /// Makes the bounds of a variable, which may hold any number of points: points() must not be
+  /// called for them.
   static Result<Box> make_bounds(const std::vector<std::int64_t>& lower,
                                  const std::vector<std::int64_t>& upper);
 

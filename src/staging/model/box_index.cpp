@@ -27,7 +27,7 @@ Point cell_of(const Box& box, int size) {
 
 void BoxIndex::add(std::uint64_t number, const Box& box) {
   const int size = size_of(box);
-  sizes_[size].emplace(cell_of(box, size), Entry{number, box});
+  sizes_[size].emplace(cell_of(box, size), NumberedBox{number, box});
   ++size_;
 }
 
@@ -64,7 +64,7 @@ bool BoxIndex::meets(const Box& box) const {
 
 template <typename Visit>
 bool BoxIndex::visit(const Box& box, const Visit& visit) const {
-  const auto look_at = [&](const Entry& entry) {
+  const auto look_at = [&](const NumberedBox& entry) {
     return !intersection(entry.box, box) || visit(entry.number);
   };
   for (const auto& [size, cells] : sizes_) {

@@ -29,11 +29,11 @@ class BoxIndex {
   std::size_t size() const { return size_; }
 
  private:
-  struct Entry {
+  struct NumberedBox {
     std::uint64_t number = 0;
     Box box;
   };
-  using Cells = std::multimap<Point, Entry>;
+  using Cells = std::multimap<Point, NumberedBox>;
 
   /// Calls `visit` with the number of each box that shares a point with `box`, until it returns
   /// false; returns whether it never did.

@@ -30,14 +30,14 @@ void Leases::remove_room(ClientConnection client, std::uint64_t object) {
   if (remove_one(found->second.rooms, is)) --open_rooms_;
 }
 
-std::uint64_t Leases::add(Lease lease) {
+std::uint64_t Leases::add(ObjectLease lease) {
   of_[lease.client].leases.push_back(++last_);
   leases_.emplace(last_, std::move(lease));
   ++open_leases_;
   return last_;
 }
 
-Lease* Leases::find(ClientConnection client, std::uint64_t number) {
+ObjectLease* Leases::find(ClientConnection client, std::uint64_t number) {
   const auto found = leases_.find(number);
   if (found == leases_.end() || found->second.client != client || is_fenced(found->second)) {
     return nullptr;
@@ -45,9 +45,9 @@ Lease* Leases::find(ClientConnection client, std::uint64_t number) {
   return &found->second;
 }
 
-Lease Leases::remove(std::uint64_t number) {
+ObjectLease Leases::remove(std::uint64_t number) {
   const auto found = leases_.find(number);
-  Lease lease = std::move(found->second);
+  ObjectLease lease = std::move(found->second);
   leases_.erase(found);
   Holdings& holdings = of_.at(lease.client);
   std::erase(holdings.leases, number);
@@ -66,7 +66,7 @@ const Leases::Holdings* Leases::holdings(ClientConnection client) const {
   return found == of_.end() ? nullptr : &found->second;
 }
 
-bool Leases::is_fenced(const Lease& lease) const { return of_.at(lease.client).lost; }
+bool Leases::is_fenced(const ObjectLease& lease) const { return of_.at(lease.client).lost; }
 
 std::vector<Leases::RoomGrant> Leases::fence(ClientConnection client) {
   const auto found = of_.find(client);

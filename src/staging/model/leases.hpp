@@ -17,7 +17,7 @@ using ClientConnection = std::uint64_t;
 using RequestId = std::uint64_t;
 
 /// Objects that a client reads, and that stay as they are until the lease ends.
-struct Lease {
+struct ObjectLease {
   ClientConnection client = 0;
   RequestId request_id = 0;
   std::vector<std::uint64_t> objects;
@@ -50,13 +50,13 @@ class Leases {
   void remove_room(ClientConnection client, std::uint64_t object);
 
   /// Adds a lease and returns its number.
-  std::uint64_t add(Lease lease);
+  std::uint64_t add(ObjectLease lease);
   /// Returns null unless the client holds that lease and is connected.
-  Lease* find(ClientConnection client, std::uint64_t number);
+  ObjectLease* find(ClientConnection client, std::uint64_t number);
   /// Returns the lease with that number, which must be listed.
-  Lease& at(std::uint64_t number) { return leases_.at(number); }
-  const Lease& at(std::uint64_t number) const { return leases_.at(number); }
-  Lease remove(std::uint64_t number);
+  ObjectLease& at(std::uint64_t number) { return leases_.at(number); }
+  const ObjectLease& at(std::uint64_t number) const { return leases_.at(number); }
+  ObjectLease remove(std::uint64_t number);
 
   void add_entry(ClientConnection client, std::uint64_t entry) {
     of_[client].entries.push_back(entry);
@@ -77,7 +77,7 @@ class Leases {
   /// Returns whether a connected client writes or reads.
   bool busy() const { return open_rooms_ > 0 || open_leases_ > 0; }
   /// Returns whether the lease's client is lost.
-  bool is_fenced(const Lease& lease) const;
+  bool is_fenced(const ObjectLease& lease) const;
   /// Visits the rooms of all connected clients: a search through all that is being written.
   template <typename Visit>
   void each_room(const Visit& visit) const {
@@ -88,7 +88,7 @@ class Leases {
 
  private:
   std::unordered_map<ClientConnection, Holdings> of_;
-  std::unordered_map<std::uint64_t, Lease> leases_;
+  std::unordered_map<std::uint64_t, ObjectLease> leases_;
   std::uint64_t last_ = 0;
   std::int64_t open_rooms_ = 0;
   std::int64_t open_leases_ = 0;

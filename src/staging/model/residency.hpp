@@ -58,8 +58,8 @@ class Residency {
   /// parts of it, or, when they are needed earlier, by place().
   /// @error as make_segment()
   Status add_stock(std::int64_t bytes);
-  /// Returns a part of at most `bytes` of what has no pages yet, which is the caller's until it is
-  /// returned; nothing if there is none.
+  /// Returns a part, of at most `bytes`, of the stock that has no pages yet; nothing if there is
+  /// none. The part belongs to the caller until it is returned.
   std::optional<Range> claim_stock(std::int64_t bytes);
   /// Returns a claimed part: with its pages, so that objects may take it, or without.
   void return_stock(const Range& part, bool ready);

@@ -46,7 +46,8 @@ class VersionHistory {
   std::vector<std::int64_t> excess() const;
   /// Removes a version that is held, and returns its boxes.
   VersionIndex remove(std::int64_t version);
-  /// The same, and remembers that the version was discarded. One that is not held has no boxes.
+  /// Removes a version, returns its boxes, and remembers that it was discarded. A version that is
+  /// not held has no boxes.
   VersionIndex discard(std::int64_t version);
   /// Forgets a version of which nothing is there.
   void drop_if_unused(std::int64_t version);
@@ -63,7 +64,8 @@ class VersionHistory {
   Held::const_iterator next(std::int64_t version, const Box& box) const;
   /// Returns the highest held version up to `version` that has something of the box; end if none.
   Held::const_iterator latest(std::int64_t version, const Box& box) const;
-  /// The same for versions of which anything was put here.
+  /// Return the lowest held version above `version`, or the highest up to it, of which anything was
+  /// put here; end if none.
   Held::const_iterator next(std::int64_t version) const;
   Held::const_iterator latest(std::int64_t version) const;
 

@@ -220,7 +220,7 @@ class Decoder {
     ok_ = ok_ && possible;
     return *this;
   }
-  /// The same by a function that returns the reason of a refusal. It is called if all fields so far
+  /// Checks by a function that returns the reason of a refusal. It is called if all fields so far
   /// could be read.
   template <typename Check>
   Decoder& require(const Check& why) {

@@ -46,7 +46,7 @@ Result<fabric::MessageWriter> written(const Request& request) {
                 : Result<fabric::MessageWriter>(status.error());
 }
 
-/// The same of a request without a payload.
+/// Encodes a request without a payload, which cannot fail.
 template <typename Request>
 fabric::MessageWriter message_of(const Request& request) {
   return *written(request);

@@ -427,7 +427,7 @@ struct Index {
 };
 
 /// Names an index entry.
-struct Entry {
+struct IndexEntryId {
   std::string variable{};
   std::int64_t version = 0;
   ObjectId id{};
@@ -441,7 +441,7 @@ struct Entry {
 struct Unindex {
   static constexpr RequestKind kind = RequestKind::unindex;
   using Reply = Done;
-  Entry entry{};
+  IndexEntryId entry{};
   static void visit(auto& coder, auto& unindex) { coder(unindex.entry); }
 };
 
@@ -449,7 +449,7 @@ struct Unindex {
 struct Confirm {
   static constexpr RequestKind kind = RequestKind::confirm;
   using Reply = DoneWithOrphans;
-  Entry entry{};
+  IndexEntryId entry{};
   std::uint64_t order = 0;
   static void visit(auto& coder, auto& confirm) {
     coder(confirm.entry)(confirm.order).check(confirm.order <= order_max);

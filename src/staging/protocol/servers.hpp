@@ -53,7 +53,7 @@ Result<typename Request::Reply> ask_written(Servers& servers, int server,
   return reply;
 }
 
-/// The same for a request that is not encoded yet.
+/// Encodes a request, sends it, and decodes the reply, as ask_written() does.
 template <typename Request>
 Result<typename Request::Reply> ask(Servers& servers, int server, const Request& request,
                                     ReplyBuffer& buffer) {

@@ -33,7 +33,7 @@ void Mover::run() {
   while (true) {
     condition_.wait(lock, [&] { return stop_ || !queue_.empty(); });
     if (stop_) return;
-    std::vector<Work> batch;
+    std::vector<QueuedMove> batch;
     std::int64_t bytes = 0;
     do {
       bytes += queue_.front().move.memory.bytes;
@@ -43,32 +43,32 @@ void Mover::run() {
              batch.front().move.kind == Move::Kind::out && bytes < flushed_bytes);
     lock.unlock();
     carry_out(batch);
-    for (const Work& work : batch) {
-      if (work.move.kind != Move::Kind::drop) ended_(work.move, work.status);
+    for (const QueuedMove& queued : batch) {
+      if (queued.move.kind != Move::Kind::drop) ended_(queued.move, queued.status);
     }
     lock.lock();
   }
 }
 
 /// One move, or several of them out.
-void Mover::carry_out(std::vector<Work>& batch) {
+void Mover::carry_out(std::vector<QueuedMove>& batch) {
   bool written = false;
-  for (Work& work : batch) {
-    const auto bytes = static_cast<std::size_t>(work.move.memory.bytes);
-    const std::int64_t offset = work.move.disk.offset;
-    switch (work.move.kind) {
+  for (QueuedMove& queued : batch) {
+    const auto bytes = static_cast<std::size_t>(queued.move.memory.bytes);
+    const std::int64_t offset = queued.move.disk.offset;
+    switch (queued.move.kind) {
       case Move::Kind::out:
-        work.status = disk_->write(offset, {work.memory, bytes});
-        written = written || work.status;
+        queued.status = disk_->write(offset, {queued.memory, bytes});
+        written = written || queued.status;
         break;
-      case Move::Kind::in: work.status = disk_->read(offset, {work.memory, bytes}); break;
-      case Move::Kind::drop: disk_->drop(offset, work.move.disk.bytes); break;
+      case Move::Kind::in: queued.status = disk_->read(offset, {queued.memory, bytes}); break;
+      case Move::Kind::drop: disk_->drop(offset, queued.move.disk.bytes); break;
     }
   }
   if (!written) return;
   const Status flushed = disk_->flush();
-  for (Work& work : batch) {
-    if (work.status) work.status = flushed;
+  for (QueuedMove& queued : batch) {
+    if (queued.status) queued.status = flushed;
   }
 }
 

@@ -28,20 +28,21 @@ class Mover {
   void add(const Move& move, std::byte* memory);
 
  private:
-  struct Work {
+  /// A move that has been added and not reported.
+  struct QueuedMove {
     Move move;
     std::byte* memory = nullptr;
     Status status;
   };
 
   void run();
-  void carry_out(std::vector<Work>& batch);
+  void carry_out(std::vector<QueuedMove>& batch);
 
   std::unique_ptr<Disk> disk_;
   Ended ended_;
   std::mutex mutex_;  ///< Guards what follows.
   std::condition_variable condition_;
-  std::deque<Work> queue_;
+  std::deque<QueuedMove> queue_;
   bool stop_ = false;
   std::thread thread_;
 };

@@ -20,7 +20,7 @@ Status ObjectReads::check(ClientConnection client) const {
 
 std::uint64_t ObjectReads::grant(ClientConnection client, RequestId request_id,
                                  std::vector<std::uint64_t> objects) {
-  Lease lease;
+  ObjectLease lease;
   lease.client = client;
   lease.request_id = request_id;
   if (options_.now_ns) lease.begin_ns = options_.now_ns();
@@ -36,9 +36,9 @@ Result<std::variant<Range, Waiting>> ObjectReads::recall(ClientConnection client
                                                          std::uint64_t number,
                                                          std::uint64_t object) {
   using Answer = std::variant<Range, Waiting>;
-  Lease* held = leases_.find(client, number);
+  ObjectLease* held = leases_.find(client, number);
   if (held == nullptr) return no_lease();
-  Lease& lease = *held;
+  ObjectLease& lease = *held;
   const bool goes_on = object != 0 && lease.wanted == object;
   if (!goes_on) unpin(lease);
   if (object == 0) return Answer(Range{});
@@ -87,7 +87,7 @@ void ObjectReads::lose(ClientConnection client) {
   const Leases::Holdings* holdings = leases_.holdings(client);
   if (holdings == nullptr) return;
   for (const std::uint64_t number : holdings->leases) {
-    Lease& lease = leases_.at(number);
+    ObjectLease& lease = leases_.at(number);
     if (lease.wanted != 0) residency_.unwant(std::exchange(lease.wanted, 0));
     for (const std::uint64_t object : std::exchange(lease.objects, lease.pinned)) {
       const auto& kept = lease.pinned;
@@ -102,13 +102,13 @@ void ObjectReads::end_all(ClientConnection client) {
   for (const std::uint64_t lease : std::vector(holdings->leases)) end(lease);
 }
 
-void ObjectReads::unpin(Lease& lease) {
+void ObjectReads::unpin(ObjectLease& lease) {
   for (const std::uint64_t number : std::exchange(lease.pinned, {})) residency_.unpin(number);
   if (lease.wanted != 0) residency_.unwant(std::exchange(lease.wanted, 0));
 }
 
 void ObjectReads::end(std::uint64_t number) {
-  Lease lease = leases_.remove(number);
+  ObjectLease lease = leases_.remove(number);
   unpin(lease);
   for (const std::uint64_t object : lease.objects) let_go(object);
 }

@@ -52,7 +52,7 @@ class ObjectReads {
   bool take_idle() { return std::exchange(idle_, false); }
 
  private:
-  void unpin(Lease& lease);
+  void unpin(ObjectLease& lease);
   void end(std::uint64_t lease);
   void let_go(std::uint64_t object);
 

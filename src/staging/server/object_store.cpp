@@ -132,7 +132,7 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
   while (true) {
     const auto placed = residency_.place(object, bytes, room.ready);
     if (placed && *placed) return std::variant<Range, Waiting>(residency_.range(object));
-    // What is being allocated is free soon: nothing has to go for it.
+    // Memory that is being allocated is free soon: no object has to leave for this one.
     if (placed && residency_.is_growing()) {
       return std::variant<Range, Waiting>(Waiting{"memory is being allocated"});
     }
@@ -141,7 +141,7 @@ Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& re
     if (helps && spills && residency_.let_go(bytes)) continue;
     if (!placed && last && !residency_.leaving()) return no_memory(bytes, placed.error());
     if (!placed) return std::variant<Range, Waiting>(Waiting{placed.error().text()});
-    // What is there is free, and yet too small in each piece: nothing will ever change that.
+    // All memory is free, and each free range is too small: waiting would not change that.
     if (residency_.empty() && last) return refusal(" in pieces that are smaller");
     return std::variant<Range, Waiting>(Waiting{why_full()});
   }

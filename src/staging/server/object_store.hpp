@@ -162,9 +162,9 @@ class ObjectStore {
   /// Discards a version. What is being written to it cannot be committed any more.
   /// @error not_found if it is not there
   Status discard(const std::string& variable, std::int64_t version);
-  /// The same for a version that another server has discarded, and of which this one may have
-  /// nothing, not even the variable: it remembers that the version was discarded. The request says
-  /// what the variable is.
+  /// Discards a version, as above, that another server has discarded, and of which this one may
+  /// have nothing, not even the variable: it remembers that the version was discarded. The request
+  /// says what the variable is.
   /// @error not_found if a later variable has that name; as begin(), if the variable cannot be made
   Status discard_too(const PutRequest& request);
 

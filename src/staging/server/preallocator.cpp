@@ -13,8 +13,8 @@ constexpr std::int64_t part_bytes = std::int64_t{16} << 20;
 
 }  // namespace
 
-Preallocator::Preallocator(Work work, std::int64_t left_least)
-    : work_(std::move(work)), left_least_(left_least), thread_([this] { run(); }) {}
+Preallocator::Preallocator(Callbacks callbacks, std::int64_t left_least)
+    : callbacks_(std::move(callbacks)), left_least_(left_least), thread_([this] { run(); }) {}
 
 void Preallocator::stop() {
   stop_.store(true);
@@ -24,10 +24,10 @@ void Preallocator::stop() {
 void Preallocator::run() {
   lower_priority();
   while (!stop_.load() && available_memory().bytes >= left_least_ + part_bytes) {
-    const auto part = work_.claim(part_bytes);
+    const auto part = callbacks_.claim(part_bytes);
     if (!part) return;
-    const Status status = work_.take_pages(*part);
-    work_.give_back(*part, status.ok());
+    const Status status = callbacks_.take_pages(*part);
+    callbacks_.give_back(*part, status.ok());
     if (!status) return;
   }
 }

@@ -17,15 +17,15 @@ namespace tranship::staging {
 /// more, or at stop().
 class Preallocator {
  public:
-  /// Called from the thread, without any lock of this class.
-  struct Work {
+  /// The steps of the work on one part, which the thread calls without any lock of this class.
+  struct Callbacks {
     std::function<std::optional<Range>(std::int64_t bytes)> claim;  ///< The next part, if any.
     std::function<Status(const Range& part)> take_pages;
     std::function<void(const Range& part, bool ready)> give_back;  ///< A claimed part.
   };
 
   /// left_least: Bytes that the machine is to have left; with less it ends.
-  Preallocator(Work work, std::int64_t left_least);
+  Preallocator(Callbacks callbacks, std::int64_t left_least);
   ~Preallocator() { stop(); }
 
   /// Waits for the part that is being taken, and takes no more.
@@ -34,7 +34,7 @@ class Preallocator {
  private:
   void run();
 
-  Work work_;
+  Callbacks callbacks_;
   std::int64_t left_least_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

@@ -314,7 +314,7 @@ Status Server::preallocate() {
   constexpr std::int64_t share = 8;
   const std::int64_t available = available_memory().bytes;
   std::int64_t most = available / share;
-  // Clients with GPUs pin what is preallocated: pinned memory is none that the system can move.
+  // Clients with GPUs pin the preallocated memory, and the system cannot move pinned pages.
   constexpr std::int64_t pinned_most = std::int64_t{1} << 30;
   if (engine_->gpus() != nullptr) most = std::min(most, pinned_most);
   const std::int64_t bytes =
@@ -324,25 +324,25 @@ Status Server::preallocate() {
     // Where nobody asked for it, memory is taken as it is needed.
     return options_.preallocated_bytes ? status : Status{};
   }
-  // The first segment, which is not given back while a part is claimed: its pages are taken without
-  // the lock.
+  // The first segment is not given back while a part of it is claimed, so that its pages are taken
+  // without the lock.
   const std::shared_ptr<SharedMemory> memory = memories_[0];
-  Preallocator::Work work;
-  work.claim = [this](std::int64_t most) {
+  Preallocator::Callbacks callbacks;
+  callbacks.claim = [this](std::int64_t most) {
     const auto lock = brief_lock(mutex_);
     return service_->claim_stock(most);
   };
-  work.take_pages = [memory](const Range& part) {
+  callbacks.take_pages = [memory](const Range& part) {
     Status status = take_pages(*memory, part.offset, part.bytes);
     if (status) clear_pages(*memory, part.offset, part.bytes);
     return status;
   };
-  work.give_back = [this](const Range& part, bool ready) {
+  callbacks.give_back = [this](const Range& part, bool ready) {
     const auto lock = brief_lock(mutex_);
     service_->return_stock(part, ready);
   };
   const std::int64_t left = options_.preallocated_bytes ? 0 : available / 2;
-  preallocator_ = std::make_unique<Preallocator>(std::move(work), left);
+  preallocator_ = std::make_unique<Preallocator>(std::move(callbacks), left);
   return {};
 }
 

@@ -274,14 +274,14 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Index& re
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::Unindex& request,
                                 ReplyTo<protocol::Unindex> reply) {
-  const protocol::Entry& entry = request.entry;
+  const protocol::IndexEntryId& entry = request.entry;
   store_.unindex(from, entry.variable, entry.version, entry.id);
   return reply(protocol::Done{});
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::Confirm& request,
                                 ReplyTo<protocol::Confirm> reply) {
-  const protocol::Entry& entry = request.entry;
+  const protocol::IndexEntryId& entry = request.entry;
   store_.confirm(from, entry.variable, entry.version, entry.id, request.order);
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }

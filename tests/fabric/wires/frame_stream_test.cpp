@@ -151,8 +151,8 @@ enum class Protection { none, checksums, tls };
 std::array<ByteStream, 2> streams_of(Wires& wires, Protection protection) {
   if (protection != Protection::tls) return {wires.end(0), wires.end(1)};
   const Key key{std::byte{3}};
-  auto client = TlsStream::make({wires.end(0), TlsStream::Side::client, key, 7});
-  auto server = TlsStream::make({wires.end(1), TlsStream::Side::server, key, 5});
+  auto client = TlsStream::make({wires.end(0), TlsStream::Role::client, key, 7});
+  auto server = TlsStream::make({wires.end(1), TlsStream::Role::server, key, 5});
   REQUIRE(client.ok() && server.ok());
   auto steps = std::array{TlsStream::Step::waits, TlsStream::Step::waits};
   for (int k = 0; k < 100 && steps != std::array{TlsStream::Step::done, TlsStream::Step::done};

@@ -70,7 +70,7 @@ PreparedPut put_of_energy() {
 TEST(the_preferred_server_is_asked_first_and_may_discard) {
   FullServers servers;
   servers.with_room = {1, 2};
-  Requester requester(servers);
+  RequestSender requester(servers);
   PreparedPut put = put_of_energy();
   REQUIRE(RoomFinder(requester).find(candidates, index_servers, put, end_ns).ok());
   REQUIRE(servers.asked.size() == 1);
@@ -85,7 +85,7 @@ TEST(overflow_servers_give_free_memory_only_and_learn_the_index_servers) {
   FullServers servers;
   servers.with_room = {3};
   servers.lost = {2};  // the loss of this server is no error of the put
-  Requester requester(servers);
+  RequestSender requester(servers);
   PreparedPut put = put_of_energy();
   REQUIRE(RoomFinder(requester).find(candidates, index_servers, put, end_ns).ok());
   REQUIRE(servers.asked.size() == 3);
@@ -97,7 +97,7 @@ TEST(overflow_servers_give_free_memory_only_and_learn_the_index_servers) {
 
 TEST(a_put_waits_while_all_are_full_and_fails_with_the_reason) {
   FullServers servers;
-  Requester requester(servers);
+  RequestSender requester(servers);
   PreparedPut put = put_of_energy();
   const Status status = RoomFinder(requester).find(candidates, index_servers, put, end_ns);
   REQUIRE(!status.ok());
@@ -111,7 +111,7 @@ TEST(the_error_of_the_preferred_server_is_the_puts) {
   FullServers servers;
   servers.lost = {1};
   servers.with_room = {2};
-  Requester requester(servers);
+  RequestSender requester(servers);
   PreparedPut put = put_of_energy();
   const Status status = RoomFinder(requester).find(candidates, index_servers, put, end_ns);
   REQUIRE(!status.ok());
@@ -120,7 +120,7 @@ TEST(the_error_of_the_preferred_server_is_the_puts) {
 
 TEST(the_other_index_servers_index_the_object_and_give_the_highest_order) {
   FullServers servers;
-  Requester requester(servers);
+  RequestSender requester(servers);
   PreparedPut put = put_of_energy();
   put.primary = 1;
   REQUIRE(RoomFinder(requester).index({0, 1, 3}, put).ok());

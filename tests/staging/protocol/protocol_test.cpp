@@ -18,7 +18,7 @@ const PutRequest nothing{"energy", -7, box_of({4}, {5}), "f8", 8, {3, 4}};
 const PutRequest object{"energy", -7, box_of({-1, 2, 3}, {4, 5, 6}), "f8", 8, {3, 4}};
 const GetRequest window{"energy", VersionChoice::next, 12, box_of({0}, {9}), {3, 4}};
 const std::vector<Orphan> orphans{{2, 15}, {0, 1}};
-const protocol::Entry entry{"energy", -7, {2, 15}};
+const protocol::IndexEntryId entry{"energy", -7, {2, 15}};
 
 Status three_bytes(std::span<std::byte> room) {
   for (std::byte& one : room) one = std::byte{7};

@@ -24,7 +24,7 @@ struct Memory {
   std::int64_t refused = 0;
   std::int64_t pages = whole;  ///< that the system has
 
-  Preallocator::Work work() {
+  Preallocator::Callbacks callbacks() {
     return {[this](std::int64_t bytes) -> std::optional<Range> {
               const std::lock_guard lock(mutex);
               if (claimed == whole) return std::nullopt;
@@ -61,7 +61,7 @@ struct Memory {
 
 TEST(a_preallocator_takes_all_pages_and_ends) {
   Memory memory;
-  Preallocator thread(memory.work(), 0);
+  Preallocator thread(memory.callbacks(), 0);
   EXPECT(memory.reaches(whole));
   thread.stop();
   EXPECT_EQ(memory.ready, whole);
@@ -71,7 +71,7 @@ TEST(a_preallocator_takes_all_pages_and_ends) {
 TEST(a_preallocator_gives_back_what_got_no_pages_and_ends) {
   Memory memory;
   memory.pages = whole / 4 - 1;  // all but the last byte of a part
-  Preallocator thread(memory.work(), 0);
+  Preallocator thread(memory.callbacks(), 0);
   EXPECT(!memory.reaches(whole));
   thread.stop();
   EXPECT(memory.ready < whole / 4 && memory.ready > 0);
@@ -80,7 +80,7 @@ TEST(a_preallocator_gives_back_what_got_no_pages_and_ends) {
 
 TEST(a_preallocator_leaves_the_machine_what_it_is_to_leave) {
   Memory memory;
-  Preallocator thread(memory.work(), std::int64_t{1} << 60);
+  Preallocator thread(memory.callbacks(), std::int64_t{1} << 60);
   thread.stop();
   EXPECT_EQ(memory.claimed, 0);
 }

@@ -1,7 +1,7 @@
 // The part of UCX's interface that is used here, declared after its manual
 // (openucx.readthedocs.io), so that no header of UCX is needed to build. UCX reads only the fields
 // that a mask names, and adds new ones at the end: `reserved` has room for those.
-// tests/fabric/ucx_abi_test.cpp compares the layouts with UCX's own headers.
+// tests/fabric/wires/ucx_library_test.cpp compares the layouts with UCX's own headers.
 #pragma once
 
 #include <cstddef>

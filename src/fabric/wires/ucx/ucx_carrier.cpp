@@ -294,7 +294,8 @@ Result<std::shared_ptr<BulkCarrier::Memory>> UcxPeer::open(std::span<const std::
                                                            std::uint64_t address) {
   std::vector<std::byte> padded(2 * carrier_key_bytes_max);
   if (key.empty() || key.size() > carrier_key_bytes_max) {
-    return Error{ErrorCode::io, "a key of " + std::to_string(key.size()) + " bytes is no key"};
+    return Error{ErrorCode::io, "the peer's UCX key has " + std::to_string(key.size()) +
+                                    " bytes, which is not allowed"};
   }
   std::copy(key.begin(), key.end(), padded.begin());
   const auto lock = state_->enter();
@@ -490,8 +491,8 @@ Result<std::unique_ptr<BulkCarrier::Registration>> UcxCarrier::register_memory(s
 
 Result<std::shared_ptr<BulkCarrier::Peer>> UcxCarrier::connect(std::span<const std::byte> address) {
   if (address.empty() || address.size() > carrier_address_bytes_max) {
-    return Error{ErrorCode::io,
-                 "an address of " + std::to_string(address.size()) + " bytes is none"};
+    return Error{ErrorCode::io, "the peer's UCX address has " + std::to_string(address.size()) +
+                                    " bytes, which is not allowed"};
   }
   auto peer = std::make_shared<UcxPeer>(state_);
   if (Status status = peer->connect(address); !status) return status.error();

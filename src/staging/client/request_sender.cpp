@@ -1,4 +1,4 @@
-#include "staging/client/requester.hpp"
+#include "staging/client/request_sender.hpp"
 
 #include <algorithm>
 #include <map>
@@ -35,7 +35,7 @@ bool NoWaits::forbid() {
   return true;
 }
 
-Status Requester::pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why) {
+Status RequestSender::pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why) {
   const std::int64_t now = servers_.now_ns();
   if (NoWaits::forbid() || now >= end_ns) return late(why);
   if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
@@ -43,7 +43,8 @@ Status Requester::pause(std::uint64_t seen, std::int64_t end_ns, const std::stri
   return {};
 }
 
-Status Requester::continue_search(int rounds, std::int64_t end_ns, const std::string& why) const {
+Status RequestSender::continue_search(int rounds, std::int64_t end_ns,
+                                      const std::string& why) const {
   if (rounds < versions_free) return {};
   if (servers_.now_ns() >= end_ns) return late(why);
   if (interrupted_ && interrupted_()) return Error{ErrorCode::cancelled, "interrupted"};
@@ -52,7 +53,7 @@ Status Requester::continue_search(int rounds, std::int64_t end_ns, const std::st
 
 /// Tells the primaries of a server's orphans, which its reply named: nobody else will. A primary
 /// that cannot be reached has lost them, or keeps them for longer.
-void Requester::report_orphans(int server, const std::vector<Orphan>& orphans) {
+void RequestSender::report_orphans(int server, const std::vector<Orphan>& orphans) {
   if (orphans.empty()) return;
   std::map<int, std::vector<Orphan>> by_primary;
   for (const Orphan& orphan : orphans) by_primary[orphan.primary].push_back(orphan);

@@ -97,9 +97,9 @@ struct Streams {
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, numbers.data()) == 0);
     for (std::size_t k = 0; k < 2; ++k) {
       sockets[k] = FileDescriptor(numbers[k]);
-      const auto side = k == 0 ? TlsStream::Side::client : TlsStream::Side::server;
+      const auto role = k == 0 ? TlsStream::Role::client : TlsStream::Role::server;
       const Key& key = k == 0 ? known_key : servers_key;
-      auto made = TlsStream::make({numbers[k], side, key, records_per_key});
+      auto made = TlsStream::make({numbers[k], role, key, records_per_key});
       REQUIRE(made.ok());
       ends[k] = *made;
     }

@@ -536,7 +536,7 @@ TEST(listeners_of_other_users_are_not_trusted) {
 
 TEST(a_lost_peer_keeps_its_fence_until_its_copies_have_ended) {
   const SlotSegment segment = segment_of({1, 4096});
-  Lease& lease = segment.header().leases[3];
+  ExportLease& lease = segment.header().leases[3];
   Fences fences;
   LeaseGrants grants(segment);
   grants.grant(3, 77);

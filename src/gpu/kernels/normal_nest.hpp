@@ -14,7 +14,7 @@ constexpr std::int64_t vector_bytes_max = 16;
 constexpr std::int64_t shared_bytes_max = 49152;
 
 /// A nest under planning: loops with positive target strides, fastest in the target first.
-struct Work {
+struct NormalNest {
   std::int64_t element_bytes = 0;
   std::int64_t source_offset = 0;
   std::int64_t target_offset = 0;
@@ -22,10 +22,10 @@ struct Work {
 };
 
 /// Returns the bytes that a nest moves.
-std::int64_t work_bytes(const Work& work);
+std::int64_t normal_bytes(const NormalNest& normal);
 
 /// Removes loops of one index and reverses those that walk the target backwards.
-Work normalise(const LoopNest& nest);
+NormalNest normalise(const LoopNest& nest);
 
 Divisor make_divisor(std::int64_t number);
 std::int64_t ceil_divide(std::int64_t number, std::int64_t by);

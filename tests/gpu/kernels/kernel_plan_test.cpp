@@ -450,7 +450,7 @@ TEST(pieces_of_all_lengths_and_alignments_arrive) {
     Random random(seed);
     const std::int64_t count = seed < 3 ? 1 : random.between(1, 40);
     const bool aligned = random.chance(0.5);
-    std::vector<Piece> pieces;
+    std::vector<Run> pieces;
     std::int64_t from = random.below(20), to = guard_bytes + random.below(20);
     for (std::int64_t k = 0; k < count; ++k) {
       const std::int64_t bytes = seed < 3 ? 100'000 : random.between(0, 6000);
@@ -461,7 +461,7 @@ TEST(pieces_of_all_lengths_and_alignments_arrive) {
     }
     Memory source(from, 0), target(to + guard_bytes, 0), expected(to + guard_bytes, 0);
     for (std::int64_t i = 0; i < from; ++i) source.data()[i] = std::byte(random.next());
-    for (const Piece& piece : pieces) {
+    for (const Run& piece : pieces) {
       std::memcpy(expected.data() + piece.target_offset, source.data() + piece.source_offset,
                   static_cast<std::size_t>(piece.bytes));
     }

@@ -1,4 +1,4 @@
-#include "gpu/kernels/nest_work.hpp"
+#include "gpu/kernels/normal_nest.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -44,28 +44,28 @@ std::int64_t even_extent(std::int64_t extent, std::int64_t wished, std::int64_t 
   return best;
 }
 
-std::int64_t work_bytes(const Work& work) {
-  std::int64_t bytes = work.element_bytes;
-  for (const Loop& loop : work.loops) bytes *= loop.extent;
+std::int64_t normal_bytes(const NormalNest& normal) {
+  std::int64_t bytes = normal.element_bytes;
+  for (const Loop& loop : normal.loops) bytes *= loop.extent;
   return bytes;
 }
 
-Work normalise(const LoopNest& nest) {
-  Work work{nest.element_bytes, nest.source_offset, nest.target_offset, {}};
+NormalNest normalise(const LoopNest& nest) {
+  NormalNest normal{nest.element_bytes, nest.source_offset, nest.target_offset, {}};
   for (std::size_t k = 0; k < static_cast<std::size_t>(nest.rank); ++k) {
     Loop loop = nest.loops[k];
     if (loop.extent == 1) continue;
     if (loop.target_stride < 0) {
-      work.source_offset += (loop.extent - 1) * loop.source_stride;
-      work.target_offset += (loop.extent - 1) * loop.target_stride;
+      normal.source_offset += (loop.extent - 1) * loop.source_stride;
+      normal.target_offset += (loop.extent - 1) * loop.target_stride;
       loop.source_stride = -loop.source_stride;
       loop.target_stride = -loop.target_stride;
     }
-    work.loops.push_back(loop);
+    normal.loops.push_back(loop);
   }
-  std::stable_sort(work.loops.begin(), work.loops.end(),
+  std::stable_sort(normal.loops.begin(), normal.loops.end(),
                    [](const Loop& a, const Loop& b) { return a.target_stride < b.target_stride; });
-  return work;
+  return normal;
 }
 
 std::int64_t lowest_bit(std::int64_t bits, std::int64_t most) {

@@ -1,16 +1,11 @@
-// Contiguous runs in lists, as kernels read them.
+// Contiguous runs in a table, as kernels read them.
 #pragma once
 
 #include <cstdint>
 
-namespace tranship::gpu {
+#include "data/run.hpp"
 
-/// A contiguous run, as an entry of a list.
-struct Piece {
-  std::int64_t source_offset = 0;
-  std::int64_t target_offset = 0;
-  std::int64_t bytes = 0;
-};
+namespace tranship::gpu {
 
 /// Runs, as a table of two numbers for each: first those of all sources, then those of all targets.
 /// A run begins `offset + number * step` bytes from its side's address. If runs differ in length,

@@ -135,7 +135,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
   const PutRequest put = put_of(name, version);
   const GetRequest get{name, static_cast<VersionChoice>(random() % 3), version, put.box, {}};
   const auto server = [&] { return static_cast<int>(random() % 3); };
-  const protocol::Entry entry{name, version, {server(), random() % 50}};
+  const protocol::IndexEntryId entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
   switch (static_cast<RequestKind>(random() % 33)) {
     case RequestKind::hello:

@@ -27,7 +27,8 @@ class NoWaits {
 
   /// Returns whether a call of this thread would have waited.
   bool met() const { return met_; }
-  /// Returns whether this thread has one, which a call has met: that call is tried again.
+  /// Returns whether this thread has an object of this class, and a call would have waited under
+  /// it: that call is tried again.
   static bool met_now();
   /// Notes that a call is about to wait. Returns whether it must not.
   static bool forbid();
@@ -57,9 +58,9 @@ class NoWaits::Lifted {
 
 /// Sends requests and reads replies. Any thread may call any member. Times are of the servers'
 /// clock.
-class Requester {
+class RequestSender {
  public:
-  explicit Requester(Servers& servers) : servers_(servers) {}
+  explicit RequestSender(Servers& servers) : servers_(servers) {}
 
   /// Sets the function that waiting threads call now and then; they give up when it returns true.
   void give_up_when(std::function<bool()> interrupted) { interrupted_ = std::move(interrupted); }
@@ -76,11 +77,12 @@ class Requester {
   Result<typename Request::Reply> ask(int server, const Request& request, ReplyBuffer& reply) {
     return staging::ask(servers_, server, request, reply);
   }
-  /// The same for a request that is granted something. It gets a request id, by which the grant is
-  /// given back if the reply is not awaited any more.
+  /// Sends a request that is granted something, as ask() does. The request gets an id, by which the
+  /// grant is given back if the call stops waiting for the reply.
   template <typename Request>
   Result<typename Request::Reply> ask_undoable(int server, Request request, ReplyBuffer& reply);
-  /// The same, repeated after each notice while the server lets the request wait.
+  /// Sends a request as ask() does, again after each notice, until the server no longer lets it
+  /// wait.
   /// @error as ask(); as pause()
   template <typename Request>
   Result<typename Request::Reply> ask_until_done(int server, const Request& request,
@@ -106,8 +108,8 @@ class Requester {
 };
 
 template <typename Request>
-Result<typename Request::Reply> Requester::ask_undoable(int server, Request request,
-                                                        ReplyBuffer& reply) {
+Result<typename Request::Reply> RequestSender::ask_undoable(int server, Request request,
+                                                            ReplyBuffer& reply) {
   request.request_id = ++last_request_id_;
   auto answer = ask(server, request, reply);
   const bool in_doubt = !answer && (answer.error().code == ErrorCode::timeout ||
@@ -117,8 +119,9 @@ Result<typename Request::Reply> Requester::ask_undoable(int server, Request requ
 }
 
 template <typename Request>
-Result<typename Request::Reply> Requester::ask_until_done(int server, const Request& request,
-                                                          ReplyBuffer& reply, std::int64_t end_ns) {
+Result<typename Request::Reply> RequestSender::ask_until_done(int server, const Request& request,
+                                                              ReplyBuffer& reply,
+                                                              std::int64_t end_ns) {
   const auto message = written(request);
   if (!message) return message.error();
   while (true) {
