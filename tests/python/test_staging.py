@@ -112,6 +112,25 @@ def test_of_overlapping_boxes_the_last_is_seen(staging: ts.Staging) -> None:
     assert np.array_equal(staging.get("overlap", 1), expected)
 
 
+def test_a_get_without_patience_gets_what_is_there(
+    serve: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy out of a server on another machine may last longer than the wait for the data."""
+    monkeypatch.setenv("TRANSHIP_LISTEN", "127.0.0.1:0")
+    values = np.random.default_rng(5).random(2_000_000)
+    with ts.Staging(serve(), transport="network") as staging:
+        staging.put("there", 1, values)
+        for _ in range(5):  # once a second may pass, on a machine that stands still
+            try:
+                assert np.array_equal(staging.get("there", 1, timeout=0), values)
+                break
+            except ts.Timeout:
+                continue
+        else:
+            pytest.fail("no copy has ended")
+        times_out(lambda: staging.get("there", 2, timeout=0), "is not there")
+
+
 def test_a_get_waits_until_its_whole_box_is_there(serve: Servers) -> None:
     contact = serve()
     with ts.Staging(contact) as writer, ts.Staging(contact) as reader:
