@@ -12,16 +12,16 @@
 namespace tranship::host {
 namespace {
 
-/// Numbers from which on runs of both sides are converted where they lie.
+/// Numbers from which on a run is converted to where it belongs, without a copy between.
 constexpr std::int64_t long_run_min = 128;
 /// Most bytes of a box in the wider of both types: both forms of it lie in the second cache.
 constexpr std::int64_t box_bytes_max = 64 << 10;
-/// Shortest run of a box, in bytes, that is converted to where it belongs, without a copy between.
-constexpr std::int64_t direct_run_bytes_min = 64;
-/// Both forms of a box, or one of which each run is padded by up to two lines.
-constexpr std::int64_t buffer_bytes =
-    box_bytes_max + box_bytes_max / direct_run_bytes_min * 2 * line_bytes;
-static_assert(buffer_bytes >= 2 * box_bytes_max);
+/// Length in bytes from which a shorter run is converted to where it belongs as well.
+constexpr std::int64_t long_run_bytes_min = 512;
+/// Both forms of a box, or one of which each long run is padded by less than two lines.
+constexpr std::int64_t buffer_bytes = 2 * box_bytes_max;
+static_assert(box_bytes_max / std::min(long_run_min, long_run_bytes_min) * 2 * line_bytes <=
+              box_bytes_max);
 
 /// One loop more than a nest has: the numbers of an element.
 constexpr int loops_max = LoopNest::loops_max + 1;
@@ -135,6 +135,10 @@ int dense_loops(const Numbers& numbers, const Extents& box, bool in_source) {
   return numbers.rank;
 }
 
+bool is_long(std::int64_t run, std::int64_t number_bytes) {
+  return run >= long_run_min || run * number_bytes >= long_run_bytes_min;
+}
+
 std::int64_t count_of(const Extents& box, int loops) {
   std::int64_t count = 1;
   for (int k = 0; k < loops; ++k) count *= box[static_cast<std::size_t>(k)];
@@ -166,7 +170,7 @@ class BoxConverter {
         cold_(cold),
         gathers_(dense_loops(numbers, box, true) < numbers.rank),
         loops_(dense_loops(numbers, box, false)),
-        direct_(count_of(box, loops_) * numbers.bytes(false) >= direct_run_bytes_min),
+        direct_(is_long(count_of(box, loops_), numbers.bytes(false))),
         gather_(kernels(), whole_source(), true),
         spread_(kernels(), {buffer_, buffer_ + sizeof buffer_}, true) {
     if (!direct_) loops_ = numbers.rank;
