@@ -50,7 +50,7 @@ struct NumberKernels {
   NumberLoop swap4;
   NumberLoop swap8;
   /// By the bytes of a result; null where decoding and encoding is as fast.
-  std::array<TableLoop, 5> look_up;
+  std::array<TableLoop, 9> look_up;
 };
 
 /// Returns the best loops for this processor.

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int to_nearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 /// Most bytes that a step of a loop reads or writes.
-constexpr std::int64_t step_bytes_max = 256;
+constexpr std::int64_t step_bytes_max = 512;
 
 template <typename Step>
 TRANSHIP_F16C void steps_f16c(const std::byte* source, std::byte* target, std::int64_t steps) {
@@ -226,6 +226,33 @@ struct LookUp {
       const __m512i high = look_up(planes.parts[1], ordered);
       _mm512_storeu_si512(target, _mm512_unpacklo_epi8(low, high));
       _mm512_storeu_si512(target + 64, _mm512_unpackhi_epi8(low, high));
+    } else if constexpr (bytes == 8) {
+      // Each lane takes two numbers of each eighth.
+      const __m512i lanes = _mm512_set_epi16(
+          31, 27, 23, 19, 15, 11, 7, 3, 30, 26, 22, 18, 14, 10, 6, 2,  // of the upper two lanes
+          29, 25, 21, 17, 13, 9, 5, 1, 28, 24, 20, 16, 12, 8, 4, 0);
+      const __m512i ordered = _mm512_permutexvar_epi16(lanes, places);
+      __m512i pairs[2][4];  // of bytes, for the lower and upper half of each lane
+#pragma GCC unroll 4
+      for (int b = 0; b < 4; ++b) {
+        const __m512i even = look_up(planes.parts[2 * b], ordered);
+        const __m512i odd = look_up(planes.parts[2 * b + 1], ordered);
+        pairs[0][b] = _mm512_unpacklo_epi8(even, odd);
+        pairs[1][b] = _mm512_unpackhi_epi8(even, odd);
+      }
+#pragma GCC unroll 2
+      for (int half = 0; half < 2; ++half) {
+        const __m512i(&of)[4] = pairs[half];
+        const __m512i low = _mm512_unpacklo_epi16(of[0], of[1]);
+        const __m512i low_ends = _mm512_unpacklo_epi16(of[2], of[3]);
+        const __m512i high = _mm512_unpackhi_epi16(of[0], of[1]);
+        const __m512i high_ends = _mm512_unpackhi_epi16(of[2], of[3]);
+        std::byte* const at = target + 256 * half;
+        _mm512_storeu_si512(at, _mm512_unpacklo_epi32(low, low_ends));
+        _mm512_storeu_si512(at + 64, _mm512_unpackhi_epi32(low, low_ends));
+        _mm512_storeu_si512(at + 128, _mm512_unpacklo_epi32(high, high_ends));
+        _mm512_storeu_si512(at + 192, _mm512_unpackhi_epi32(high, high_ends));
+      }
     } else {
       // Each lane takes four numbers of each quarter.
       const __m512i lanes = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
@@ -308,6 +335,7 @@ void use_tables_vbmi(NumberKernels& set) {
   set.look_up[1] = look_up_vbmi<1>;
   set.look_up[2] = look_up_vbmi<2>;
   set.look_up[4] = look_up_vbmi<4>;
+  set.look_up[8] = look_up_vbmi<8>;
 }
 
 }  // namespace tranship::host

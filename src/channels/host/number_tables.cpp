@@ -24,7 +24,7 @@ NumberTables::NumberTables(const NumberKernels& set, Convert convert) : tables_{
     for (int to = 0; to < number_kinds; ++to) {
       const auto target = static_cast<NumberKind>(to);
       const auto bytes = static_cast<std::size_t>(bytes_of(target));
-      if (bytes > result_bytes_max) continue;
+      if (is_complex(target)) continue;
       std::byte results[result_bytes_max * patterns];
       convert(set, source, target, all, results, patterns);
       Table& table = tables_[row_of(source)][static_cast<std::size_t>(to)];

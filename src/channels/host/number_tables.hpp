@@ -9,8 +9,8 @@
 
 namespace tranship::host {
 
-/// The results of all 256 patterns of each kind of one byte, as each real kind of up to four bytes.
-/// They take a quarter of a MiB, of which a machine's caches hold those in use.
+/// The results of all 256 patterns of each kind of one byte, as each real kind. They take half
+/// a MiB, of which a machine's caches hold those in use.
 class NumberTables {
  public:
   using Convert = void (*)(const NumberKernels& set, NumberKind from, NumberKind to,
@@ -26,7 +26,7 @@ class NumberTables {
 
  private:
   static constexpr std::size_t patterns = 256;
-  static constexpr std::size_t result_bytes_max = 4;
+  static constexpr std::size_t result_bytes_max = 8;
   static constexpr std::size_t rows = 11;
 
   struct Table {

@@ -81,9 +81,9 @@ TEST(tables_hold_their_results_in_planes) {
   if (set == nullptr) return;
   Random random(3);
   const auto source = test::random_bytes(random, 1000);
-  for (std::size_t bytes = 1; bytes <= 4; ++bytes) {
+  for (std::size_t bytes = 1; bytes <= 8; ++bytes) {
     if (set->look_up[bytes] == nullptr) continue;
-    alignas(64) std::byte table[4 * 256];
+    alignas(64) std::byte table[8 * 256];
     const auto content = test::random_bytes(random, sizeof table);
     std::memcpy(table, content.data(), sizeof table);
     for (const std::size_t count : {std::size_t{1}, std::size_t{64}, std::size_t{1000}}) {
