@@ -32,6 +32,9 @@ struct CopyOptions {
   /// after any other, wait for the event before you use the target.
   bool has_stream = false;
   void* stream = nullptr;  ///< a cudaStream_t
+  /// "safe", "same_kind" or "unsafe": numbers whose types differ are converted on the way, where
+  /// this rule of NumPy's allows it. Empty: types must be equal. Not for pieces and derived types.
+  std::string cast{};
 };
 
 /// One of several copies. Both instances must stay during the call.
@@ -90,6 +93,7 @@ void with_c(const CopyOptions& options, const Use& use) {
   given.after_count = static_cast<std::int64_t>(after.size());
   given.stream = options.stream;
   given.has_stream = options.has_stream ? 1 : 0;
+  given.cast = options.cast.empty() ? nullptr : options.cast.c_str();
   use(given);
 }
 

@@ -81,14 +81,14 @@ typedef struct tranship_copy_options {
   int priority;         /* higher goes first on every channel; a lower one pauses meanwhile */
   const char* planner;  /* "automatic" (default), "full", "simple", "spsl" or "spdl" (Isometry,
                            sections 4.2, 4.4 and 6.3) */
-  int64_t buffer_bytes; /* most bytes that the buffers between hops may take; 0: no limit of its
-                           own */
+  int64_t buffer_bytes; /* most bytes that the buffers between hops may take; 0: no own limit */
   tranship_event* const* after; /* the copy starts when these have ended */
   int64_t after_count;
   void* stream;   /* a cudaStream_t, used if has_stream is 1: the copy starts after what is in it */
-  int has_stream; /* to or from the memory of a GPU that reaches the other end, too, the copy runs
-                     in the stream itself; after any other, wait for the event before you use the
-                     target */
+  int has_stream; /* to or from the memory of a GPU that reaches the other end, too, it runs in the
+                     stream itself; after any other, wait for the event before you use the target */
+  const char* cast; /* "safe", "same_kind" or "unsafe": numbers change their types as this rule of
+                       NumPy's allows; not in pieces and derived types. NULL: types are equal */
 } tranship_copy_options;
 
 /* Starts a copy, and writes the event of its end. Both instances have the same extents and fields;

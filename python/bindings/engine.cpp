@@ -29,11 +29,12 @@ BoundEvent start(const std::shared_ptr<Engine>& engine, CopyOptions& options, Be
 
 template <typename Read>
 BoundEvent start(const std::shared_ptr<Engine>& engine, int priority, nb::handle after,
-                 nb::handle stream, const Read& read) {
+                 nb::handle stream, const Read& read, nb::handle cast = nb::none()) {
   drop_kept();
   Before before(*engine, after, stream);
   CopyOptions options;
   options.priority = priority;
+  options.casting = casting_of(cast);
   return start(engine, options, before, read);
 }
 
@@ -63,15 +64,16 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
 }
 
 BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority,
-                    nb::handle after, nb::handle stream) {
+                    nb::handle after, nb::handle stream, nb::handle cast) {
   drop_kept();
   // What asks a tensor may run any code, which may change a list.
   const nb::tuple pairs = nb::steal<nb::tuple>(PySequence_Tuple(given.ptr()));
   if (!pairs.is_valid()) throw nb::python_error();
   CopyOptions options;
   options.priority = priority;
+  options.casting = casting_of(cast);
   Before before(*engine, after, stream);
-  if (before.events().empty()) {
+  if (before.events().empty() && options.casting == Casting::none) {
     if (auto event = start_known_list(engine, pairs, options, before)) return std::move(*event);
   }
   return start(engine, options, before, [&](ReadRequest& request, const Reading& reading) {
@@ -81,10 +83,11 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
 
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                       nb::handle source_pages, nb::handle target_pages, int priority,
-                      nb::handle after, nb::handle stream) {
-  return start(engine, priority, after, stream, [&](ReadRequest& request, const Reading& reading) {
+                      nb::handle after, nb::handle stream, nb::handle cast) {
+  const auto read = [&](ReadRequest& request, const Reading& reading) {
     request.read_pages(source, target, source_pages, target_pages, reading);
-  });
+  };
+  return start(engine, priority, after, stream, read, cast);
 }
 
 BoundEvent copy_pieces(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
@@ -162,10 +165,10 @@ void bind_engine(nb::module_& module) {
            nb::arg("planner").none(), nb::arg("buffer_bytes"), nb::arg("stream").none(),
            nb::arg("cast") = nb::none())
       .def("copy_all", &copy_all, nb::arg("pairs"), nb::arg("priority"), nb::arg("after").none(),
-           nb::arg("stream").none())
+           nb::arg("stream").none(), nb::arg("cast") = nb::none())
       .def("copy_pages", &copy_pages, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("source_pages").none(), nb::arg("target_pages").none(), nb::arg("priority"),
-           nb::arg("after").none(), nb::arg("stream").none())
+           nb::arg("after").none(), nb::arg("stream").none(), nb::arg("cast") = nb::none())
       .def("copy_pieces", &copy_pieces, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("source_offsets").none(), nb::arg("target_offsets").none(),
            nb::arg("lengths").none(), nb::arg("priority"), nb::arg("after").none(),

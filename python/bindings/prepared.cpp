@@ -63,9 +63,11 @@ BoundPrepared prepared(const std::shared_ptr<Engine>& engine, const CopyOptions&
 }
 
 template <typename Read>
-BoundPrepared prepared(const std::shared_ptr<Engine>& engine, int priority, const Read& read) {
+BoundPrepared prepared(const std::shared_ptr<Engine>& engine, int priority, const Read& read,
+                       nb::handle cast = nb::none()) {
   CopyOptions options;
   options.priority = priority;
+  options.casting = casting_of(cast);
   return prepared(engine, options, read);
 }
 
@@ -81,18 +83,21 @@ BoundPrepared prepare(const std::shared_ptr<Engine>& engine, nb::handle source, 
   return made;
 }
 
-BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& pairs, int priority) {
-  return prepared(engine, priority, [&](ReadRequest& request, const Reading& reading) {
+BoundPrepared prepare_all(const std::shared_ptr<Engine>& engine, const Pairs& pairs, int priority,
+                          nb::handle cast) {
+  const auto read = [&](ReadRequest& request, const Reading& reading) {
     request.read_all(pairs, reading);
-  });
+  };
+  return prepared(engine, priority, read, cast);
 }
 
 BoundPrepared prepare_pages(const std::shared_ptr<Engine>& engine, nb::handle source,
                             nb::handle target, nb::handle source_pages, nb::handle target_pages,
-                            int priority) {
-  return prepared(engine, priority, [&](ReadRequest& request, const Reading& reading) {
+                            int priority, nb::handle cast) {
+  const auto read = [&](ReadRequest& request, const Reading& reading) {
     request.read_pages(source, target, source_pages, target_pages, reading);
-  });
+  };
+  return prepared(engine, priority, read, cast);
 }
 
 BoundPrepared prepare_pieces(const std::shared_ptr<Engine>& engine, nb::handle source,
@@ -213,12 +218,13 @@ void bind_prepared(nb::module_& module) {
   module.def("prepare", &prepare, nb::arg("engine"), nb::arg("source").none(),
              nb::arg("target").none(), nb::arg("region").none(), nb::arg("priority"),
              nb::arg("planner").none(), nb::arg("buffer_bytes"), nb::arg("cast") = nb::none());
-  module.def("prepare_all", &prepare_all, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"));
+  module.def("prepare_all", &prepare_all, nb::arg("engine"), nb::arg("pairs"), nb::arg("priority"),
+             nb::arg("cast") = nb::none());
   module.def("prepare_types", &prepare_types, nb::arg("engine"), nb::arg("pairs"),
              nb::arg("priority"));
   module.def("prepare_pages", &prepare_pages, nb::arg("engine"), nb::arg("source").none(),
              nb::arg("target").none(), nb::arg("source_pages").none(),
-             nb::arg("target_pages").none(), nb::arg("priority"));
+             nb::arg("target_pages").none(), nb::arg("priority"), nb::arg("cast") = nb::none());
   module.def("prepare_pieces", &prepare_pieces, nb::arg("engine"), nb::arg("source").none(),
              nb::arg("target").none(), nb::arg("source_offsets").none(),
              nb::arg("target_offsets").none(), nb::arg("lengths").none(), nb::arg("priority"));

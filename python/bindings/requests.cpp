@@ -51,15 +51,6 @@ void apply_region(Array& array, const Region& region, const View& names) {
   }
 }
 
-/// Returns the casting rule that Python gave; None: numbers keep their types.
-Casting casting_of(nb::handle cast) {
-  if (cast.is_none()) return Casting::none;
-  std::string name;
-  if (nb::try_cast(cast, name)) return unwrap(casting_from(name));
-  raise({ErrorCode::invalid_argument, "cast=" + shown(cast) + " is not a text",
-         "use \"safe\", \"same_kind\" or \"unsafe\", or None to keep the types"});
-}
-
 /// Returns the type of one end; None stands for as many raw bytes as the other end has.
 Datatype type_of(nb::handle given, nb::handle other) {
   if (!given.is_none()) return nb::cast<Datatype>(given);
@@ -79,6 +70,14 @@ void apply_region(CopyPair& ends, const Region& region, WholeEnds whole) {
 void own(CopyPair& ends, nb::handle source, nb::handle target) {
   if (!ends.source.owner) ends.source.owner = keep(source);
   if (!ends.target.owner) ends.target.owner = keep(target);
+}
+
+Casting casting_of(nb::handle cast) {
+  if (cast.is_none()) return Casting::none;
+  std::string name;
+  if (nb::try_cast(cast, name)) return unwrap(casting_from(name));
+  raise({ErrorCode::invalid_argument, "cast=" + shown(cast) + " is not a text",
+         "use \"safe\", \"same_kind\" or \"unsafe\", or None to keep the types"});
 }
 
 CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes,

@@ -36,7 +36,11 @@ void apply_region(CopyPair& ends, const Region& region, WholeEnds whole = {});
 /// Gives each array without an owner one that keeps its memory alive after the call.
 void own(CopyPair& ends, nb::handle source, nb::handle target);
 
-/// cast: The casting rule; None: numbers keep their types.
+/// Returns the casting rule that Python gave; None: numbers keep their types.
+/// @throws InvalidArgument for an unknown rule
+Casting casting_of(nb::handle cast);
+
+/// cast: As for casting_of().
 /// @throws InvalidArgument for an unknown planner or rule, and a negative limit
 CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes,
                          nb::handle cast);

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, NoReturn, SupportsIndex, Unpack, overload
 
@@ -35,15 +35,12 @@ from .closing import Closing, close_at_exit, refuse_pickling
 from .errors import InvalidArgument, Timeout
 from .halo import Halo, Neighbours, plan_halo
 from .peer import Peer
-from .settings import CastName, PlannerName, Settings, setting_overrides
+from .settings import CastName, PlannerName, Region, Settings, Shape, setting_overrides
 from .topology import describe_here
 from .type_constructors import Base, TypePair
 from .typed_ends import listed, packed_places, refuse_pairs, short_type, typed_arrays, typed_pairs
 
 __all__ = ["Engine"]
-
-Region = Mapping[str, tuple[SupportsIndex, SupportsIndex]]
-Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 @guard_methods
@@ -85,10 +82,9 @@ class Engine(Closing):
             text = profiles.of_this_machine(overrides=overrides)
         else:
             text = profiles.read_profile(profile)
-        program = os.path.basename(sys.argv[0]) or "python"
-        accept = contact is True or file != ""
-        self._core = _core.EngineCore.open(text, overrides, trace_file, program, accept, file)
-        self._accepts = accept
+        self._accepts = contact is True or file != ""
+        options = trace_file, os.path.basename(sys.argv[0]) or "python", self._accepts, file
+        self._core = _core.EngineCore.open(text, overrides, *options)
         close_at_exit(self)
 
     @guards_itself
@@ -165,7 +161,7 @@ class Engine(Closing):
                 source, target, region, priority, after, planner, buffer_bytes, stream, cast
             )
         except Exception as error:
-            options = region, priority, after, planner, buffer_bytes, stream
+            options = region, priority, after, planner, buffer_bytes, stream, cast
             return copy_fitted(self._core, error, source, target, *options)
 
     @guards_itself
@@ -177,6 +173,7 @@ class Engine(Closing):
         after: Any = None,
         stream: Any = None,
         types: Iterable[TypePair] | None = None,
+        cast: CastName | None = None,
     ) -> Event:
         """Copies several arrays, each to its own target, such as the parts of one array.
 
@@ -191,6 +188,7 @@ class Engine(Closing):
             stream: As for `copy`.
             types: For each pair, the types of source and target, as for `copy`. Pairs between the
                 same two memories are one copy then, in one launch on a GPU.
+            cast: As for `copy`; each pair has types of its own. None where `types` are given.
 
         Returns:
             The event of the end of all copies. Its plan is that of the largest copy if they take
@@ -205,14 +203,14 @@ class Engine(Closing):
         try:
             pairs = listed(pairs)
             if types is not None:
+                check_untyped(None, "automatic", 0, cast)
                 types = listed(types)
-                typed = typed_pairs(pairs, types)
-                return self._core.copy_types(typed, priority, after, stream)
-            return self._core.copy_all(pairs, priority, after, stream)
+                return self._core.copy_types(typed_pairs(pairs, types), priority, after, stream)
+            return self._core.copy_all(pairs, priority, after, stream, cast)
         except Exception as error:
             if types is None and (fit := fitted_pairs(error, pairs)) is not None:
-                return self.copy_all(fit, priority=priority, after=after, stream=stream)
-            refuse_pairs("copy_all()", error, self._core, pairs, types)
+                return self.copy_all(fit, priority=priority, after=after, stream=stream, cast=cast)
+            refuse_pairs("copy_all()", error, self._core, pairs, types, cast)
             refuse_call("copy_all()", error, priority)
 
     @guards_itself
@@ -318,7 +316,6 @@ class Engine(Closing):
             halo = engine.halo([u, v], 2, comm=MPI.COMM_WORLD.Create_cart((4, 2)))
             for _ in range(steps):
                 halo.exchange()
-                ...
 
         Args:
             arrays: The block's fields, with their ghost cells; one array or a list.
@@ -353,6 +350,7 @@ class Engine(Closing):
         priority: int = 0,
         after: Any = None,
         stream: Any = None,
+        cast: CastName | None = None,
     ) -> Event:
         """Copies pages: ``target[target_pages[k]] = source[source_pages[k]]`` for every k.
 
@@ -371,6 +369,7 @@ class Engine(Closing):
             priority: As for `copy`.
             after: As for `copy`.
             stream: As for `copy`.
+            cast: As for `copy`. Neighbouring pages that change their types are one copy each.
 
         Returns:
             The event of the end of all copies. Its plan is that of the first.
@@ -384,7 +383,7 @@ class Engine(Closing):
         """
         try:
             return self._core.copy_pages(
-                source, target, source_pages, target_pages, priority, after, stream
+                source, target, source_pages, target_pages, priority, after, stream, cast
             )
         except Exception as error:
             refuse_call("copy_pages()", error, priority)
@@ -483,7 +482,7 @@ class Engine(Closing):
                 self._core, source, target, region, priority, planner, buffer_bytes, cast
             )
         except Exception as error:
-            options = region, priority, planner, buffer_bytes
+            options = region, priority, planner, buffer_bytes, cast
             return prepare_fitted(self._core, error, source, target, *options)
 
     def prepare_all(
@@ -492,6 +491,7 @@ class Engine(Closing):
         *,
         priority: int = 0,
         types: Iterable[TypePair] | None = None,
+        cast: CastName | None = None,
     ) -> PreparedCopy:
         """Prepares several copies, each to its own target, that `copy_all` would start.
 
@@ -501,6 +501,7 @@ class Engine(Closing):
             pairs: As for `copy_all`.
             priority: As for `copy`, of every start.
             types: As for `copy_all`.
+            cast: As for `copy_all`.
 
         Raises:
             InvalidArgument: Something else than pairs, or a pair that `copy` would refuse.
@@ -510,13 +511,14 @@ class Engine(Closing):
         try:
             pairs = listed(pairs)
             if types is not None:
+                check_untyped(None, "automatic", 0, cast)
                 types = listed(types)
                 return _core.prepare_types(self._core, typed_pairs(pairs, types), priority)
-            return _core.prepare_all(self._core, pairs, priority)
+            return _core.prepare_all(self._core, pairs, priority, cast)
         except Exception as error:
             if types is None and (fit := fitted_pairs(error, pairs)) is not None:
-                return self.prepare_all(fit, priority=priority)
-            refuse_pairs("prepare_all()", error, self._core, pairs, types)
+                return self.prepare_all(fit, priority=priority, cast=cast)
+            refuse_pairs("prepare_all()", error, self._core, pairs, types, cast)
             refuse_call("prepare_all()", error, priority)
 
     def prepare_pages(
@@ -527,6 +529,7 @@ class Engine(Closing):
         target_pages: npt.ArrayLike,
         *,
         priority: int = 0,
+        cast: CastName | None = None,
     ) -> PreparedCopy:
         """Prepares a copy of pages that `copy_pages` would start; the lists are copied.
 
@@ -536,6 +539,7 @@ class Engine(Closing):
             source_pages: As for `copy_pages`.
             target_pages: As for `copy_pages`.
             priority: As for `copy`, of every start.
+            cast: As for `copy_pages`.
 
         Raises:
             InvalidArgument: As for `copy_pages`.
@@ -544,7 +548,7 @@ class Engine(Closing):
         """
         try:
             return _core.prepare_pages(
-                self._core, source, target, source_pages, target_pages, priority
+                self._core, source, target, source_pages, target_pages, priority, cast
             )
         except Exception as error:
             refuse_call("prepare_pages()", error, priority)
@@ -613,7 +617,7 @@ class Engine(Closing):
         try:
             return self._core.plan(source, target, region, priority, planner, buffer_bytes, cast)
         except Exception as error:
-            options = region, priority, planner, buffer_bytes
+            options = region, priority, planner, buffer_bytes, cast
             return plan_fitted(self._core, error, source, target, *options)
 
     def pin(self, array: npt.NDArray[Any]) -> Pinned:
@@ -649,11 +653,7 @@ class Engine(Closing):
     ) -> npt.NDArray[Any] | DeviceArray: ...
 
     def empty(
-        self,
-        shape: Shape,
-        dtype: npt.DTypeLike = "f8",
-        *,
-        memory: Any = "host",
+        self, shape: Shape, dtype: npt.DTypeLike = "f8", *, memory: Any = "host"
     ) -> npt.NDArray[Any] | DeviceArray:
         """Returns a new array. It may outlive the engine.
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
-from typing import Any, Literal, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, SupportsIndex, TypedDict
 
 from . import _core
 from .arguments import check_path, check_text, check_whole, shown
 from .errors import InvalidArgument
 
-__all__ = ["CastName", "PlannerName", "Settings", "setting_overrides"]
+__all__ = ["CastName", "PlannerName", "Region", "Settings", "Shape", "setting_overrides"]
 
 CastName = Literal["safe", "same_kind", "unsafe"]
 """Which changes of type a copy makes, as `numpy.can_cast` names them."""
+
+Region = Mapping[str, tuple[SupportsIndex, SupportsIndex]]
+"""Half-open ranges of named dimensions."""
+
+Shape = SupportsIndex | Sequence[SupportsIndex]
 
 PlannerName = Literal["automatic", "full", "simple", "spsl", "spdl"]
 """How a path is chosen (Isometry, sections 4.2, 4.4 and 6.3)."""

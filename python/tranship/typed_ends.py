@@ -59,7 +59,9 @@ def listed(given: Any) -> Any:
     return list(given) if isinstance(given, Iterator) else given
 
 
-def refuse_pairs(call: str, error: Exception, core: EngineCore, pairs: Any, types: Any) -> None:
+def refuse_pairs(
+    call: str, error: Exception, core: EngineCore, pairs: Any, types: Any, cast: Any
+) -> None:
     """Says which of several copies it is that all were refused for. Returns if none is.
 
     Raises:
@@ -73,7 +75,7 @@ def refuse_pairs(call: str, error: Exception, core: EngineCore, pairs: Any, type
         try:
             if types is None:
                 source, target = pair
-                core.plan(source, target, None, 0, "automatic", 0)
+                core.plan(source, target, None, 0, "automatic", 0, cast)
             else:
                 prepare_types(core, typed_pairs([pair], [types[number]]), 0)
         except Error as cause:

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "c/arrays.hpp"
 #include "c/copies.hpp"
@@ -42,6 +43,11 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
     const auto planner = planner_kind_from(given.planner);
     if (!planner) return planner.error();
     options.planner = *planner;
+  }
+  if (given.cast != nullptr) {
+    const auto casting = casting_from(given.cast);
+    if (!casting) return casting.error();
+    options.casting = *casting;
   }
   options.buffer_bytes_max = given.buffer_bytes;
   if (given.buffer_bytes < 0) {
@@ -196,6 +202,17 @@ Result<CopyOptions> options_of_all_starts(const tranship_copy_options* options) 
   return Error{ErrorCode::invalid_argument,
                "the options of this preparation have events or a stream",
                "pass them to tranship_start()"};
+}
+
+Result<CopyRequest> ReadRequest::with(const CopyOptions& options) const {
+  const bool moves_bytes = !types.empty() || std::holds_alternative<PieceLists>(parts);
+  if (moves_bytes && options.casting != Casting::none) {
+    return Error{ErrorCode::invalid_argument,
+                 "the options have a cast, and pieces and derived types move bytes",
+                 "leave out the cast"};
+  }
+  if (types.empty()) return CopyRequest{pairs, parts, options};
+  return CopyRequest{pairs, std::span<const TypePair>(types), options};
 }
 
 tranship_event* handle_of(std::shared_ptr<Engine> engine, Event event) {

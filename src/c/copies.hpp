@@ -31,10 +31,9 @@ struct ReadRequest {
   std::vector<TypePair> types;  ///< of the pairs; empty: `parts` are copied
   decltype(CopyRequest::parts) parts{};
 
-  CopyRequest with(const CopyOptions& options) const {
-    if (types.empty()) return {pairs, parts, options};
-    return {pairs, std::span<const TypePair>(types), options};
-  }
+  /// Returns the request, which refers to this object.
+  /// @error invalid_argument for a cast of what has no numbers: pieces and derived types
+  Result<CopyRequest> with(const CopyOptions& options) const;
 };
 
 /// Starts the copies that `read` puts into its ReadRequest, and writes the event's handle.
@@ -49,7 +48,9 @@ tranship_code started_by(tranship_engine* engine, const tranship_copy_options* o
     if (!converted) return converted.error();
     ReadRequest request;
     if (Status status = read(request); !status) return status;
-    auto started = (*used)->copy(request.with(*converted));
+    const auto asked = request.with(*converted);
+    if (!asked) return asked.error();
+    auto started = (*used)->copy(*asked);
     if (!started) return started.error();
     *event = handle_of(std::move(*used), std::move(*started));
     return {};
@@ -68,7 +69,9 @@ tranship_code prepared_by(tranship_engine* engine, const tranship_copy_options* 
     if (!converted) return converted.error();
     ReadRequest request;
     if (Status status = read(request); !status) return status;
-    auto copy = (*used)->prepare(request.with(*converted));
+    const auto asked = request.with(*converted);
+    if (!asked) return asked.error();
+    auto copy = (*used)->prepare(*asked);
     if (!copy) return copy.error();
     *prepared = std::make_unique<tranship_prepared>(std::move(*used), std::move(*copy)).release();
     return {};

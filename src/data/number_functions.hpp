@@ -113,20 +113,29 @@ TRANSHIP_NUMBER std::uint32_t round_to(Wide value) {
   // A number that is normal in the format: exponent and mantissa are rounded as one integer.
   const Bits odd = (magnitude >> narrower) & 1;
   constexpr Bits down = (rebias << wide_mantissa) - (one << (narrower - 1)) + 1;
-  Bits result = (magnitude - down + odd) >> narrower;
+  using Unsigned = std::make_unsigned_t<Bits>;  // the sum wraps for some NaNs
+  Bits result = static_cast<Bits>(static_cast<Unsigned>(magnitude) - static_cast<Unsigned>(down) +
+                                  static_cast<Unsigned>(odd)) >>
+                narrower;
   if constexpr (rebias > 0) {
     // A subnormal one: the sum with a number whose last bit is the format's last is rounded there.
     constexpr Bits last_bit = (rebias + 1 + narrower) << wide_mantissa;
     const Bits sum = bits_as<Bits>(bits_as<Wide>(magnitude) + bits_as<Wide>(last_bit));
     result = magnitude < (rebias + 1) << wide_mantissa ? sum - last_bit : result;
   }
-  result = result > Bits{format.most()} || magnitude >= infinity ? Bits{format.overflow()} : result;
-  Bits nan = format.nan();
-  if constexpr (keeps_payload) {
-    const Bits payload = (magnitude & ~infinity) >> narrower;
-    nan = Bits{format.infinity()} | (payload != 0 ? payload : 1);
+  // What is too large, infinities included, is larger here than the largest number, whose successor
+  // is the format's pattern for it.
+  constexpr Bits overflow = format.overflow();
+  static_assert(overflow == Bits{format.most()} + 1);
+  result = result < overflow ? result : overflow;
+  if constexpr (format.nan() != format.overflow()) {
+    Bits nan = format.nan();
+    if constexpr (keeps_payload) {
+      const Bits payload = (magnitude & ~infinity) >> narrower;
+      nan = Bits{format.infinity()} | (payload != 0 ? payload : 1);
+    }
+    result = magnitude > infinity ? nan : result;
   }
-  result = magnitude > infinity ? nan : result;
   const auto pattern = static_cast<std::uint32_t>(result);
   if constexpr (format.special == Format::Special::finite_nuz) {
     // Neither zero nor NaN has a sign.

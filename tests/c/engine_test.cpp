@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -86,6 +87,55 @@ TEST(a_copy_changes_the_layout) {
   }
   tranship_instance_free(from);
   tranship_instance_free(to);
+}
+
+TEST(numbers_are_cast_where_the_options_say_so) {
+  const Opened engine;
+  const tranship_dimension row{"x", 500};
+  const tranship_field narrow{"a", "f4"};
+  const tranship_field wide{"a", "f8"};
+  const tranship_layout narrow_layout{&row, 1, &narrow, 1, nullptr};
+  const tranship_layout wide_layout{&row, 1, &wide, 1, nullptr};
+  std::vector<double> source(500);
+  std::iota(source.begin(), source.end(), 0.25);
+  std::vector<float> target(500);
+  std::vector<double> back(500);
+  tranship_instance* from = instance_of(engine, source.data(), wide_layout);
+  tranship_instance* to = instance_of(engine, target.data(), narrow_layout);
+  tranship_instance* last_one = instance_of(engine, back.data(), wide_layout);
+  tranship_event* event = nullptr;
+  EXPECT_EQ(tranship_copy(engine.get(), from, to, nullptr, &event), TRANSHIP_INVALID_ARGUMENT);
+  tranship_copy_options options{};
+  options.size = sizeof options;
+  options.cast = "safe";
+  EXPECT_EQ(tranship_copy(engine.get(), from, to, &options, &event), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(last().find("does not allow") != std::string::npos);
+  options.cast = "exact";
+  EXPECT_EQ(tranship_copy(engine.get(), from, to, &options, &event), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(last().find("no casting rule") != std::string::npos);
+  options.cast = "same_kind";
+  copy_now(engine, from, to, &options);
+  EXPECT_EQ(target[499], 499.25F);
+  const tranship_pair pair{to, last_one};
+  REQUIRE(tranship_copy_all(engine.get(), &pair, 1, &options, &event) == TRANSHIP_OK);
+  EXPECT_EQ(tranship_event_wait(event, patience), TRANSHIP_OK);
+  tranship_event_free(event);
+  EXPECT(back == source);
+  const std::array<std::int64_t, 2> pages{7, 3};
+  const std::array<std::int64_t, 2> places{0, 1};
+  const tranship_pages lists{pages.data(), places.data(), 2};
+  REQUIRE(tranship_copy_pages(engine.get(), from, to, &lists, &options, &event) == TRANSHIP_OK);
+  EXPECT_EQ(tranship_event_wait(event, patience), TRANSHIP_OK);
+  tranship_event_free(event);
+  EXPECT(target[0] == 7.25F && target[1] == 3.25F && target[2] == 2.25F);
+  const tranship_pieces pieces{pages.data(), places.data(), places.data(), 2};
+  EXPECT_EQ(tranship_copy_pieces(engine.get(), from, to, &pieces, &options, &event),
+            TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(last().find("move bytes") != std::string::npos);
+  // Callers that were built without this member say so by the size.
+  options.size = offsetof(tranship_copy_options, cast);
+  EXPECT_EQ(tranship_copy(engine.get(), from, to, &options, &event), TRANSHIP_INVALID_ARGUMENT);
+  for (tranship_instance* one : {from, to, last_one}) tranship_instance_free(one);
 }
 
 TEST(two_maps_of_one_memory_overlap) {

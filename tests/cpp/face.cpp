@@ -119,6 +119,11 @@ void check_instances(const ts::Engine& engine) {
   check_prepared(engine, source, target);
   EXPECT(throws<ts::OutOfRange>([&] { source.part({{"y", 0, 31}}); }));
   EXPECT(throws<ts::InvalidArgument>([&] { engine.copy(source, target, {.planner = "best"}); }));
+  std::vector<float> rounded(1200);
+  engine.copy(ts::Array(values), ts::Array(rounded), {.cast = "same_kind"}).wait();
+  EXPECT(rounded[1199] == 1199.0F);
+  EXPECT(throws<ts::InvalidArgument>(
+      [&] { engine.copy(ts::Array(values), ts::Array(rounded), {.cast = "safe"}); }));
   try {
     engine.allocate(layout, "device0");
   } catch (const ts::Error& error) {

@@ -6,6 +6,7 @@ PyTorch is not among the libraries of these tests.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -309,6 +310,92 @@ def test_prepared_copies_convert_at_each_start(places: Places) -> None:
         for _ in range(2):
             ready.start().wait(timeout=60)
             assert places.read(place, kept).tobytes() == np.arange(5000.0).tobytes()
+
+
+LISTED = [("f8", "f4"), ("i2", "f8"), ("f4", "bfloat16"), ("f4", "f4"), ("u1", "f2")]
+
+
+def listed_pairs(places: Places, sides: tuple[str, str]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Returns pairs of arrays of several types, what holds each target, and what it becomes."""
+    random = np.random.default_rng(5)
+    pairs, kept, expected = [], [], []
+    for k, names in enumerate(LISTED):
+        source, target = (np.dtype(getattr(ml_dtypes, one, one)) for one in names)
+        values = random.integers(0, 100, (30 + k, 20)).astype(source)
+        given, _ = places.put(values, sides[0])
+        result, holder = places.put(np.zeros(values.shape, target), sides[1])
+        pairs.append((given, result))
+        kept.append(holder)
+        expected.append(values.astype(target))
+    return pairs, kept, expected
+
+
+@pytest.mark.parametrize("sides", list(itertools.product(("host", *DEVICES[:1]), repeat=2)))
+@pytest.mark.parametrize("prepared", [False, True])
+def test_each_pair_of_a_list_has_its_own_types(
+    places: Places, sides: tuple[str, str], prepared: bool
+) -> None:
+    pairs, kept, expected = listed_pairs(places, sides)
+    with pytest.raises(ts.InvalidArgument, match="does not convert types"):
+        places.engine.copy_all(pairs)
+    with pytest.raises(ts.InvalidArgument, match=r"cast=\"safe\" does not allow"):
+        places.engine.copy_all(pairs, cast="safe")
+    for holder in kept:
+        assert not places.read(sides[1], holder).any()
+    for _ in range(2):
+        if prepared:
+            event = places.engine.prepare_all(pairs, cast="unsafe").start()
+        else:
+            event = places.engine.copy_all(pairs, cast="unsafe")
+        event.wait(timeout=60)
+        for holder, values in zip(kept, expected, strict=True):
+            assert places.read(sides[1], holder).tobytes() == values.tobytes()
+
+
+@pytest.mark.parametrize("place", ["host", *DEVICES[:1]])
+@pytest.mark.parametrize("prepared", [False, True])
+def test_pages_change_their_types(places: Places, place: str, prepared: bool) -> None:
+    values = np.arange(12.0 * 30).reshape(12, 30)
+    given, _ = places.put(values, place)
+    result, kept = places.put(np.zeros((6, 30), "f4"), place)
+    lists = [11, 3, 4, 0], [0, 1, 2, 5]
+    with pytest.raises(ts.InvalidArgument, match="does not convert types"):
+        places.engine.copy_pages(given, result, *lists)
+    with pytest.raises(ts.InvalidArgument, match="does not allow"):
+        places.engine.copy_pages(given, result, *lists, cast="safe")
+    assert not places.read(place, kept).any()
+    if prepared:
+        places.engine.prepare_pages(given, result, *lists, cast="same_kind").start().wait(60)
+    else:
+        places.engine.copy_pages(given, result, *lists, cast="same_kind").wait(timeout=60)
+    expected = np.zeros((6, 30), "f4")
+    expected[lists[1]] = values[lists[0]]
+    assert places.read(place, kept).tobytes() == expected.tobytes()
+
+
+def test_pages_of_one_type_stay_one_copy(engine: ts.Engine) -> None:
+    values, result = np.arange(80, dtype="i4").reshape(8, 10), np.zeros((8, 10), "i4")
+    engine.copy_pages(values, result, [1, 0], [0, 1], cast="unsafe").wait(timeout=60)
+    assert (result[:2] == values[[1, 0]]).all()
+
+
+def test_sources_broadcast_and_convert(engine: ts.Engine) -> None:
+    row, result = np.arange(5, dtype="i4"), np.zeros((3, 5), "f8")
+    engine.copy(row, result, cast="safe").wait(timeout=60)
+    assert (result == row).all()
+    engine.copy_all([(row[:1] + 7, result)], cast="safe").wait(timeout=60)
+    assert (result == 7).all()
+    prepared = engine.prepare(row, result, cast="safe")
+    prepared.start().wait(timeout=60)
+    assert (result == row).all()
+
+
+def test_types_of_a_list_exclude_cast(engine: ts.Engine) -> None:
+    raw = (ts.types.vector(1, 1, 1, "f4"), None)
+    pairs = [(np.zeros(1, "f4"), np.zeros(1, "f4"))]
+    for call in (engine.copy_all, engine.prepare_all):
+        with pytest.raises(ts.InvalidArgument, match="together with types"):
+            call(pairs, types=[raw], cast="safe")
 
 
 def test_arrays_that_overlap_are_refused(engine: ts.Engine) -> None:

@@ -38,6 +38,7 @@ def copy_fitted(
     planner: Any,
     buffer_bytes: Any,
     stream: Any,
+    cast: Any,
 ) -> _core.Event:
     """Copies what the core has refused to copy as it is: broadcast arrays, scalars, selections.
 
@@ -50,7 +51,8 @@ def copy_fitted(
             return core.copy_pieces(*pieces, priority, after, stream)
         fit = fitted(error, source, target, core)
         if fit is not None:
-            return core.copy(fit, target, region, priority, after, planner, buffer_bytes, stream)
+            options = region, priority, after, planner, buffer_bytes, stream, cast
+            return core.copy(fit, target, *options)
     except Exception as other:
         error = other
     refuse_call("copy()", error, priority, planner, buffer_bytes)
@@ -65,6 +67,7 @@ def prepare_fitted(
     priority: Any,
     planner: Any,
     buffer_bytes: Any,
+    cast: Any,
 ) -> _core.PreparedCopy:
     """Prepares what the core has refused to prepare as it is, as `copy_fitted` copies it.
 
@@ -77,7 +80,7 @@ def prepare_fitted(
             return _core.prepare_pieces(core, *pieces, priority)
         fit = fitted(error, source, target)
         if fit is not None:
-            return _core.prepare(core, fit, target, region, priority, planner, buffer_bytes)
+            return _core.prepare(core, fit, target, region, priority, planner, buffer_bytes, cast)
     except Exception as other:
         error = other
     refuse_call("prepare()", error, priority, planner, buffer_bytes)
@@ -92,6 +95,7 @@ def plan_fitted(
     priority: Any,
     planner: Any,
     buffer_bytes: Any,
+    cast: Any,
 ) -> _core.Plan:
     """Returns the plan of a copy that `copy_fitted` would start.
 
@@ -107,7 +111,7 @@ def plan_fitted(
             )
         fit = fitted(error, source, target)
         if fit is not None:
-            return core.plan(fit, target, region, priority, planner, buffer_bytes)
+            return core.plan(fit, target, region, priority, planner, buffer_bytes, cast)
     except Exception as other:
         error = other
     refuse_call("plan()", error, priority, planner, buffer_bytes)

@@ -5,14 +5,17 @@
 
 #include "channels/host/kernels.hpp"
 #include "channels/host/number_kernels.hpp"
+#include "channels/host/number_tables.hpp"
 
 namespace tranship::host {
 namespace {
 
 /// Numbers that are converted at a time: what they need lies in the innermost cache.
 constexpr std::int64_t block_numbers = 512;
+/// The same where neither kind nor the carrier has more than four bytes.
+constexpr std::int64_t narrow_block_numbers = 2 * block_numbers;
 /// Shortest run, in bytes, that is worth streaming stores.
-constexpr std::int64_t streamed_bytes_min = 512;
+constexpr std::int64_t streamed_bytes_min = 256;
 /// Room for the parts of as many complex numbers, or for as many carriers.
 using Block = std::byte[static_cast<std::size_t>(2 * 8 * block_numbers)];
 
@@ -21,6 +24,12 @@ std::size_t at(NumberKind kind) { return static_cast<std::size_t>(kind); }
 NumberKind part_of(NumberKind kind) {
   if (kind == NumberKind::complex64) return NumberKind::float32;
   return kind == NumberKind::complex128 ? NumberKind::float64 : kind;
+}
+
+/// Returns how many numbers are converted at a time.
+std::int64_t block_of(NumberKind from, NumberKind to) {
+  const bool narrow = bytes_of(from) <= 2 && bytes_of(to) <= 4;
+  return narrow ? narrow_block_numbers : block_numbers;
 }
 
 bool is_integer(NumberKind kind) { return kind >= NumberKind::int8 && kind <= NumberKind::uint64; }
@@ -39,9 +48,9 @@ void swap(const NumberKernels& set, NumberKind kind, const std::byte* source, st
   loop(source, target, parts);
 }
 
-/// Converts up to two blocks of real numbers in this machine's byte order.
-void convert_real(const NumberKernels& set, NumberKind from, NumberKind to, const std::byte* source,
-                  std::byte* target, std::int64_t count) {
+/// Converts up to two blocks of real numbers in this machine's byte order, by way of a carrier.
+void convert_carried(const NumberKernels& set, NumberKind from, NumberKind to,
+                     const std::byte* source, std::byte* target, std::int64_t count) {
   if (same_bits(from, to)) {
     std::memcpy(target, source, static_cast<std::size_t>(count * bytes_of(from)));
     return;
@@ -55,6 +64,24 @@ void convert_real(const NumberKernels& set, NumberKind from, NumberKind to, cons
   alignas(64) Block values;
   decode(source, values, count);
   encode(values, target, count);
+}
+
+/// Returns the table of all results of numbers of one byte as real numbers.
+const std::byte* table_of(NumberKind from, NumberKind to) {
+  static const NumberTables tables(number_kernels(), convert_carried);
+  return tables.of(from, to);
+}
+
+/// Converts up to two blocks of real numbers in this machine's byte order.
+void convert_real(const NumberKernels& set, NumberKind from, NumberKind to, const std::byte* source,
+                  std::byte* target, std::int64_t count) {
+  const std::int64_t bytes = bytes_of(to);
+  // Integers are widened to eight bytes faster than they are looked up.
+  const bool pays = bytes <= 4 || is_float8(from);
+  const bool looks_up = bytes_of(from) == 1 && pays && !same_bits(from, to);
+  const TableLoop look_up = looks_up ? set.look_up[static_cast<std::size_t>(bytes)] : nullptr;
+  if (look_up != nullptr) return look_up(table_of(from, to), source, target, count);
+  convert_carried(set, from, to, source, target, count);
 }
 
 template <typename Part>
@@ -106,6 +133,11 @@ void convert_block(const NumberKernels& set, NumberKind from, NumberKind to,
 
 }  // namespace
 
+bool changes_bits(const Conversion& conversion) {
+  const auto& [source, target] = conversion;
+  return source.big_endian != target.big_endian || !same_bits(source.kind, target.kind);
+}
+
 void convert_run(const Conversion& conversion, const std::byte* source, std::byte* target,
                  std::int64_t count, bool cold) {
   const NumberKernels& set = number_kernels();
@@ -114,8 +146,9 @@ void convert_run(const Conversion& conversion, const std::byte* source, std::byt
   alignas(64) Block read;
   alignas(64) Block in_order;
   alignas(64) Block written;
-  for (std::int64_t done = 0; done < count; done += block_numbers) {
-    const std::int64_t some = std::min(block_numbers, count - done);
+  const std::int64_t block = block_of(from.kind, to.kind);
+  for (std::int64_t done = 0; done < count; done += block) {
+    const std::int64_t some = std::min(block, count - done);
     const std::byte* in = source + done * bytes_of(from.kind);
     std::byte* const place = target + done * bytes_of(to.kind);
     std::byte* const out = streams ? written : place;

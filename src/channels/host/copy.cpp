@@ -27,8 +27,13 @@ constexpr std::int64_t plain_run_bytes_max = 64 << 10;
 std::size_t copy_some(std::span<const LoopNest> nests, const std::byte* source, std::byte* target,
                       bool cold) {
   if (nests[0].conversion) {
-    host::convert_nest(nests[0], source, target, cold);
-    return 1;
+    if (host::changes_bits(nests[0].conversion)) {
+      host::convert_nest(nests[0], source, target, cold);
+      return 1;
+    }
+    LoopNest plain = nests[0];
+    plain.conversion = {};
+    return copy_some({&plain, 1}, source, target, cold);
   }
   const host::Kernels& set = host::kernels();
   host::Shape shapes[host::group_shapes_max];

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "channels/host/kernels_x86.hpp"
+#include "channels/host/number_kernels_x86.hpp"
 #include "data/number_functions.hpp"
 
 namespace tranship::host {
@@ -129,10 +130,34 @@ constexpr NumberKernels kernels_of(std::index_sequence<kinds...> all) {
        encoders<Set, float, Origin::float8>(all), encoders<Set, double, Origin::any>(all)},
       &Set::template loop<Swap<std::uint16_t>>,
       &Set::template loop<Swap<std::uint32_t>>,
-      &Set::template loop<Swap<std::uint64_t>>};
+      &Set::template loop<Swap<std::uint64_t>>,
+      {}};
 }
 
 using AllKinds = std::make_index_sequence<number_kinds>;
+
+#if defined(__x86_64__)
+NumberKernels avx2_set() {
+  NumberKernels set = kernels_of<Avx2>(AllKinds{});
+  if (has_f16c()) use_floats_f16c(set);
+  return set;
+}
+
+NumberKernels avx512_set() {
+  NumberKernels set = kernels_of<Avx512>(AllKinds{});
+  use_floats_avx512(set);
+  if (has_vbmi()) use_tables_vbmi(set);
+  return set;
+}
+#endif
+
+NumberKernels best_kernels() {
+#if defined(__x86_64__)
+  if (has_avx512()) return avx512_set();
+  if (has_avx2()) return avx2_set();
+#endif
+  return kernels_of<Baseline>(AllKinds{});
+}
 
 }  // namespace
 
@@ -166,16 +191,20 @@ NumberKind kind_of(Carrier carrier) {
 }
 
 const NumberKernels& number_kernels() {
-#if defined(__x86_64__)
-  static const NumberKernels baseline = kernels_of<Baseline>(AllKinds{});
-  static const NumberKernels avx2 = kernels_of<Avx2>(AllKinds{});
-  static const NumberKernels avx512 = kernels_of<Avx512>(AllKinds{});
-  static const NumberKernels& best = has_avx512() ? avx512 : has_avx2() ? avx2 : baseline;
+  static const NumberKernels best = best_kernels();
   return best;
-#else
+}
+
+const NumberKernels* number_kernels_named(std::string_view name) {
   static const NumberKernels baseline = kernels_of<Baseline>(AllKinds{});
-  return baseline;
+  if (name == "baseline") return &baseline;
+#if defined(__x86_64__)
+  static const NumberKernels avx2 = has_avx2() ? avx2_set() : baseline;
+  static const NumberKernels avx512 = has_avx512() ? avx512_set() : baseline;
+  if (name == "avx2" && has_avx2()) return &avx2;
+  if (name == "avx512" && has_avx512()) return &avx512;
 #endif
+  return nullptr;
 }
 
 }  // namespace tranship::host

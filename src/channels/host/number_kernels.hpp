@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "data/number_type.hpp"
 
@@ -12,6 +13,11 @@ namespace tranship::host {
 /// Decodes or encodes `count` numbers that follow each other, at any alignment. The ranges must not
 /// overlap.
 using NumberLoop = void (*)(const std::byte* source, std::byte* target, std::int64_t count);
+
+/// Looks up `count` numbers of one byte in a table of their 256 results: a plane of 256 bytes for
+/// each byte of a result.
+using TableLoop = void (*)(const std::byte* table, const std::byte* source, std::byte* target,
+                           std::int64_t count);
 
 /// What numbers are decoded to before they are encoded.
 enum class Carrier : std::uint8_t {
@@ -43,9 +49,15 @@ struct NumberKernels {
   NumberLoop swap2;  ///< reverses the bytes of each two, four or eight
   NumberLoop swap4;
   NumberLoop swap8;
+  /// By the bytes of a result; null where decoding and encoding is as fast.
+  std::array<TableLoop, 9> look_up;
 };
 
 /// Returns the best loops for this processor.
 const NumberKernels& number_kernels();
+
+/// Returns the loops of one instruction set ("baseline", "avx2" or "avx512"), for tests; null if
+/// the processor or the build lacks it.
+const NumberKernels* number_kernels_named(std::string_view name);
 
 }  // namespace tranship::host

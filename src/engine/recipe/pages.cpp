@@ -96,6 +96,12 @@ Result<Recipe> pages_recipe(RecipeMaker& maker, const CopyPair& ends, const Page
   if (!planned) return planned.error();
   const PlanQuery& all = planned->query;
   const std::int64_t page_bytes = planned->page_bytes;
+  // Lists move bytes: what changes its type goes in boxes.
+  auto fields = match_fields(*all.source.mapping, *all.target.mapping);
+  if (!fields && options.casting != Casting::none) {
+    return run_by_run(maker, ends, pages, options, use);
+  }
+  if (!fields) return fields.error();
   auto path = path_of_list(maker, all);
   if (!path) return path.error();
   // A page that is longer than a tile is a copy of its own, which goes in tiles.
@@ -103,8 +109,6 @@ Result<Recipe> pages_recipe(RecipeMaker& maker, const CopyPair& ends, const Page
                        (path->plan->direct || page_bytes <= path->tile_bytes) && planned->in_order;
   if (!as_list) return run_by_run(maker, ends, pages, options, use);
   path->tile_bytes = std::max(path->tile_bytes, page_bytes);
-  auto fields = match_fields(*all.source.mapping, *all.target.mapping);
-  if (!fields) return fields.error();
   const Corner from{all.source.mapping.get(), all.source.lower};
   const Corner to{all.target.mapping.get(), all.target.lower};
   const bool fits = std::max(source.view.extents[0], target.view.extents[0]) <= run_place_most;

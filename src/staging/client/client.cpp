@@ -586,8 +586,8 @@ std::map<std::string, VariableTraffic> Client::traffic() const {
   return traffic_;
 }
 
-/// Waits for copies as long as for a reply; cancels them after that, or when the client is closed or
-/// interrupted. The copies access the servers' memory no more when it returns.
+/// Waits for copies as long as for a reply; cancels them after that, or when the client is closed
+/// or interrupted. The copies access the servers' memory no more when it returns.
 Status Client::finish(const Event& event, std::int64_t end) const {
   const std::chrono::nanoseconds patience = links_->wait_of(end);
   Status status = wait_for(event, links_->now_ns() + patience.count());
