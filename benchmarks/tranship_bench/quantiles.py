@@ -9,7 +9,10 @@ from dataclasses import dataclass
 
 from .harness import Bench
 
-__all__ = ["QUANTILES", "UPPER_QUANTILES", "Outcome", "emit_quantiles", "report_outcomes"]
+__all__ = [
+    *("QUANTILES", "UPPER_QUANTILES", "Outcome", "emit_quantiles", "report_outcomes"),
+    "report_ratios",
+]
 
 WORST_COUNT = 20
 """Number of slow cases that a table names."""
@@ -60,6 +63,29 @@ def emit_quantiles(
     return columns
 
 
+def report_ratios(
+    bench: Bench,
+    groups: Mapping[str, Sequence[tuple[float, str]]],
+    baselines: Mapping[str, str],
+    quantiles: Mapping[str, float] = QUANTILES,
+) -> None:
+    """Reports the quantiles of each group's ratios, and prints them and the worst cases on stderr.
+
+    Args:
+        bench: The benchmark.
+        groups: Ratio and name of each case, by the group's name.
+        baselines: Variant that the ratios of a group are over.
+        quantiles: The quantiles, by their names; with `UPPER_QUANTILES` the greatest are the worst.
+    """
+    for group, found in groups.items():
+        baseline = baselines[group]
+        ratios = [ratio for ratio, _ in found]
+        columns = emit_quantiles(bench, group, ratios, baseline=baseline, quantiles=quantiles)
+        print(f"{group}, {len(found)} cases: {', '.join(quantiles)}: {columns}", file=sys.stderr)
+        for ratio, case in sorted(found, reverse=quantiles is UPPER_QUANTILES)[:WORST_COUNT]:
+            print(f"{ratio:6.2f}  {case}", file=sys.stderr)
+
+
 @dataclass
 class Outcome:
     """The speed of one random case.
@@ -79,6 +105,22 @@ class Outcome:
     seconds: float
     over: float
     over_other: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        group: str,
+        nbytes: int,
+        medians: Mapping[str, float],
+        variant: str,
+        baseline: str,
+        other: str,
+    ) -> Outcome:
+        """Returns the speed of a variant, of the median seconds of all."""
+        seconds = medians[variant]
+        over_other = medians[other] / seconds if other in medians else None
+        return cls(name, group, nbytes, seconds, medians[baseline] / seconds, over_other)
 
 
 def report_outcomes(

@@ -22,7 +22,7 @@ __all__ = [
     *("option", "parse_options", "simulates"),
 ]
 
-PROGRAMS = ("ping_pong", "gpu_ping_pong", "exchange", "mpi_samples")
+PROGRAMS = ("ping_pong", "gpu_ping_pong", "exchange")
 """Modules that only MPI processes import, since they load the MPI library."""
 
 

@@ -216,7 +216,7 @@ def test_a_mismatch_reports_nothing(monkeypatch, capsys):
     lines = []
 
     def body(made):
-        good, bad = iter([True] * 9), iter([True, True, False])
+        good, bad = iter([True] * 9), iter([True, False])
         variants = [make_variant("good", good), make_variant("bad", bad)]
         made.measure("case", variants, 8, repetitions=3)
 
@@ -235,7 +235,7 @@ def test_ratio_is_speed_over_the_baseline():
     assert medians == {"slow": 2.0, "fast": 0.5}
     assert "ratio" not in lines[0]
     assert lines[1]["ratio"] == 4.0
-    assert lines[1]["quartiles_s"] == [0.5, 0.5] and lines[1]["count"] == 2
+    assert lines[1]["quartiles_s"] == [0.5, 0.5] and lines[1]["count"] == 1
 
 
 def test_same_finds_one_changed_byte():

@@ -222,7 +222,7 @@ def timed(phases: list[Seconds]) -> Timed:
 @simulates("staging-figure9a", "puts and gets by design, 64 writers and 64 readers, simulated")
 def figure9a(bench: SimulatedBench) -> None:
     """Simulates Table 1: one variable, 8 MiB to 1 GiB of each writer."""
-    machine = bench.machine(MACHINE)
+    machine = bench.on(MACHINE)
     gpus = bench.pick(SYNTHETIC_GPUS, 8)
     parts = cube_of(gpus)
     for size in bench.choose(SYNTHETIC_BYTES, SYNTHETIC_BYTES[:2]):
@@ -232,18 +232,17 @@ def figure9a(bench: SimulatedBench) -> None:
         iterations = bench.pick(ITERATIONS, 2)
         load = Workload(machine, gpus, servers, Grid(cells, parts), ("field",), iterations)
         found = {pair: simulate(load, pair) for pair in PAIRS}
+        values = {pair: {"bytes_each": float(size)} for pair in PAIRS}
         for way in ("put", "get"):
-            for pair, one in found.items():
-                values = {"bytes_each": size} | less_than(found, pair, way)
-                emit(bench, f"{way} {size >> 20} MiB", pair, way, load, one, values)
+            emit(bench, f"{way} {size >> 20} MiB", way, load, found, values)
 
 
 @simulates("staging-figure10", "weak scaling of a workflow on 8 to 16,384 GPUs, simulated")
 def figure10(bench: SimulatedBench) -> None:
     """Simulates Table 2: 256^3 cells of three variables of each GPU, on 8 to 16,384 GPUs."""
-    scale(bench, bench.machine(MACHINE), PAIRS)
+    scale(bench, bench.on(MACHINE), PAIRS)
     if bench.chosen_machine is None:
-        scale(bench, bench.machine(SHARED_MACHINE), (OWN,))
+        scale(bench, bench.on(SHARED_MACHINE), (OWN,))
 
 
 def scale(bench: SimulatedBench, machine: str, pairs: Iterable[Pair]) -> None:
@@ -257,55 +256,60 @@ def scale(bench: SimulatedBench, machine: str, pairs: Iterable[Pair]) -> None:
         load = Workload(machine, gpus, servers, Grid(cells, parts), SHOCK_VARIABLES, iterations)
         found = {pair: simulate(load, pair) for pair in pairs}
         for way in ("put", "get", "iteration"):
+            values: dict[Pair, dict[str, float]] = {}
             for pair, one in found.items():
                 time = one.time(way)
                 least = first.setdefault((pair, way), time)
-                values = {
+                values[pair] = {
                     "gpus": gpus,
                     "relative": time.slowest_s / least.slowest_s,
                     "relative_mean": time.mean_s / least.mean_s,
-                } | less_than(found, pair, way)
-                emit(bench, f"{way}, {gpus} GPUs", pair, way, load, one, values)
-
-
-def less_than(found: dict[Pair, Simulated], pair: Pair, way: str) -> dict[str, float]:
-    """Returns by which fraction the mean process takes less time than with the other designs."""
-    mine = found[pair].time(way).mean_s
-    return {
-        f"less_than_{other.design(way).replace(' ', '_')}": 1 - mine / one.time(way).mean_s
-        for other, one in found.items()
-        if other not in (pair, OWN) and way != "iteration"
-    }
+                }
+            emit(bench, f"{way}, {gpus} GPUs", way, load, found, values)
 
 
 def emit(
     bench: SimulatedBench,
     case: str,
-    pair: Pair,
     way: str,
     load: Workload,
-    one: Simulated,
-    values: dict[str, float],
+    found: dict[Pair, Simulated],
+    values: dict[Pair, dict[str, float]],
 ) -> None:
-    """Reports the line of a case: seconds until the last process has ended, and the mean of all."""
-    time = one.time(way)
-    variant = pair.design(way)
-    if pair == OWN and load.machine == SHARED_MACHINE:
-        variant = f"{variant}, all cards"
-    bench.emit(
-        case,
-        variant,
-        machine=load.machine,
-        count=load.bytes * (2 if way == "iteration" else 1),
-        seconds=time.slowest,
-        values={**values, "mean_s": time.mean_s, **one.costs},
-        conditions={
-            "gpus": load.gpus,
-            "servers": load.servers,
-            "iterations": load.iterations,
-            "path_of_a_put": one.path,
-            "question_us": 1e6 * (2 * Channels(load.machine).message_s() + SERVICE_S),
-            "service_us": 1e6 * SERVICE_S,
-            "simulated_on": machine_name(),
-        },
-    )
+    """Reports the lines of a case: seconds until the last process has ended, and the mean of all.
+
+    Args:
+        bench: The benchmark.
+        case: Name of the case.
+        way: "put", "get" or "iteration".
+        load: Parameters of the case.
+        found: What was simulated, by design.
+        values: Further numbers.
+    """
+    count = load.bytes * (2 if way == "iteration" else 1)
+    for pair, one in found.items():
+        time = one.time(way)
+        variant = pair.design(way)
+        if pair == OWN and load.machine == SHARED_MACHINE:
+            variant = f"{variant}, all cards"
+        less = {
+            f"less_than_{other.design(way).replace(' ', '_')}": 1
+            - time.mean_s / theirs.time(way).mean_s
+            for other, theirs in found.items()
+            if other not in (pair, OWN) and way != "iteration"
+        }
+        numbers = {**values[pair], **less, "mean_s": time.mean_s, **one.costs}
+        bench.simulated(
+            case,
+            variant,
+            count,
+            time.slowest,
+            values=numbers,
+            gpus=load.gpus,
+            servers=load.servers,
+            iterations=load.iterations,
+            path_of_a_put=one.path,
+            question_us=1e6 * (2 * Channels(load.machine).message_s() + SERVICE_S),
+            service_us=1e6 * SERVICE_S,
+            simulated_on=machine_name(),
+        )

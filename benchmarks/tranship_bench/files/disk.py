@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,7 +32,18 @@ import numpy as np
 from tranship.arrays import File
 from tranship.engine import Engine
 
-from ..harness import CHUNK_BYTES, Array, Bench, Variant, as_bytes, blank, same, spoil
+from ..harness import (
+    CHUNK_BYTES,
+    Array,
+    Bench,
+    Variant,
+    as_bytes,
+    blank,
+    blank_array,
+    same,
+    spoil,
+    timed,
+)
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..processes.remote import SEED_HERE
@@ -91,14 +101,12 @@ def timed_copy(
 ) -> Callable[[], float]:
     """Returns a function that times a copy in bounded memory, and `finish` after it."""
 
-    def run() -> float:
-        begin = time.perf_counter()
+    def copy() -> None:
         engine.copy(source, target, buffer_bytes=BUFFER_BYTES).wait()
         if finish is not None:
             finish()
-        return time.perf_counter() - begin
 
-    return run
+    return timed(copy)
 
 
 def bench_folder() -> tempfile.TemporaryDirectory[str]:
@@ -109,153 +117,109 @@ def bench_folder() -> tempfile.TemporaryDirectory[str]:
 @measures("file", "files read and written, in the same layout or transposed")
 def file(bench: Bench) -> None:
     """Measures reads and writes of files, in the same layout and transposed."""
+    bench.cold = False
     shape = (16384, 16384) if bench.full else (256, 512)
     array = seeded(shape, "f4", SEED_HERE)
     transposed = np.ascontiguousarray(array.T)
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
-    size = f"f4, {shape[0]}x{shape[1]}"
     with bench_folder() as folder, Engine() as engine:
-        paths = {name: Path(folder) / f"{name}.bin" for name in ("in", "same", "transposed")}
-        write_file(paths["in"], array, array.nbytes)
-        for name in ("same", "transposed"):
-            write_file(paths[name], None, array.nbytes)
-        ways = [
-            reading(engine, paths["in"], "same layout", array, shape),
-            reading(engine, paths["in"], "transposed", transposed, shape),
-            writing(engine, paths["same"], "same layout", array, array),
-            writing(engine, paths["transposed"], "transposed", array.T, transposed),
+        source = Path(folder) / "in.bin"
+        write_file(source, array, array.nbytes)
+        targets = [Path(folder) / f"out{k}.bin" for k in range(2)]
+        for path in targets:
+            write_file(path, None, array.nbytes)
+        reads = [
+            reading(engine, source, "same layout", array, shape),
+            reading(engine, source, "transposed", transposed, shape),
         ]
-        repetitions = bench.pick(5, 1)
-        for case, variants in (("file to memory", ways[:2]), ("memory to file", ways[2:])):
-            bench.measure(
-                f"{case}, {size}",
-                variants,
-                array.nbytes,
-                repetitions=repetitions,
-                baseline="same layout",
-                cold=False,
-            )
+        writes = [
+            writing(engine, targets[0], "same layout", array, array),
+            writing(engine, targets[1], "transposed", array.T, transposed),
+        ]
+        for way, variants in (("file to memory", reads), ("memory to file", writes)):
+            case = f"{way}, f4, {shape[0]}x{shape[1]}"
+            bench.measure(case, variants, array.nbytes, 5, "same layout")
 
 
 def reading(
-    engine: Engine, path: Path, name: str, expected: Array, shape: tuple[int, int]
+    engine: Engine, path: Path, name: str, expected: Array, shape: tuple[int, ...]
 ) -> Variant:
     """Returns the variant that reads the file into a new array; transposed if so expected."""
-    target = blank(expected.nbytes).view(expected.dtype).reshape(expected.shape)
+    target = blank_array(expected.shape, expected.dtype)
     view = target if name == "same layout" else target.T
-
-    def prepare() -> None:
-        spoil(target)
-        forget(path)
 
     source = File(path, extents=shape, fields="f4")
     run = timed_copy(engine, source, view)
+    prepare = both_of(lambda: spoil(target), lambda: forget(path))
     return Variant(name, run, lambda: same(target, expected), prepare)
 
 
 def writing(engine: Engine, path: Path, name: str, source: Array, expected: Array) -> Variant:
     """Returns the variant that writes an array to a file with allocated blocks and flushes it."""
     target = File(path, extents=source.shape, fields="f4", mode="r+")
-    return Variant(
-        name,
-        timed_copy(engine, source, target, target.flush),
-        lambda: file_holds(path, expected),
-        lambda: spoil_file(path),
-        {"flushed": True},
-    )
+    run = timed_copy(engine, source, target, target.flush)
+    return file_variant(name, run, path, expected)
+
+
+def file_variant(
+    name: str, run: Callable[[], float], file: Path, expected: Array, **conditions: Any
+) -> Variant:
+    """Returns the variant that should bring the expected bytes to a file on the disk."""
+    known = {"flushed": True, **conditions}
+    return Variant(name, run, lambda: file_holds(file, expected), lambda: spoil_file(file), known)
 
 
 @measures("three-hops", "file to host to another process to its file")
 def three_hops(bench: Bench) -> None:
     """Measures file to host to another process to its file, beside each hop alone."""
+    bench.cold = False
     shape = (8192, 8192) if bench.full else (256, 512)
     array = seeded(shape, "f4", SEED_HERE)
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, Engine() as engine, Other(engine) as other:
-        paths = {name: Path(folder) / f"{name}.bin" for name in ("in", "out", "alone")}
-        write_file(paths["in"], array, array.nbytes)
-        for name in ("out", "alone"):
-            write_file(paths[name], None, array.nbytes)
-        path = os.fspath(paths["out"])
-        other.ask("file", name="out", path=path, shape=shape, dtype="f4")
-        plain = other.array("plain", "plain", shape, "f4")
-        read = reading(engine, paths["in"], "same layout", array, shape)
-        write = writing(engine, paths["alone"], "hop", array, array)
-        hops = [
-            named("file_read alone", read),
-            Variant(
-                "remote_write alone",
-                timed_copy(engine, array, plain),
-                other.checking("plain", SEED_HERE),
-                other.preparing("plain"),
-            ),
-            named("file_write alone", write),
-            both_files(read, write),
-        ]
-        whole = three_hops_variant(engine, other, paths, shape, array)
-        measure_hops(bench, [*hops, whole], array.nbytes, f"f4, {shape[0]}x{shape[1]}")
-
-
-def named(name: str, way: Variant) -> Variant:
-    """Returns the same variant under another name."""
-    way.name = name
-    return way
+        start, end, alone = (Path(folder) / f"{name}.bin" for name in ("in", "out", "alone"))
+        write_file(start, array, array.nbytes)
+        for path in (end, alone):
+            write_file(path, None, array.nbytes)
+        other.ask("file", name="out", path=os.fspath(end), shape=shape, dtype="f4")
+        read = reading(engine, start, "same layout", array, shape)
+        write = writing(engine, alone, "hop", array, array)
+        both = both_files(read, write)
+        read.name, write.name = "file_read alone", "file_write alone"
+        send = timed_copy(engine, array, other.array("plain", "plain", shape, "f4"))
+        sending = other.variant("remote_write alone", send, "plain", SEED_HERE)
+        source = File(start, extents=shape, fields="f4")
+        out = other.peer["out"]
+        run = timed_copy(engine, source, out, lambda: other.ask("flush", name="out"))
+        whole = file_variant("three hops", run, end, array, path=str(engine.plan(source, out)))
+        whole.prepare = both_of(whole.prepare, lambda: forget(start))
+        hops = [read, sending, write]
+        case = f"f4, {shape[0]}x{shape[1]}"
+        medians = bench.measure(case, [*hops, both, whole], array.nbytes, 9)
+        slowest = max((hop.name for hop in hops), key=lambda name: medians[name])
+    seconds, ratio = bench.seconds["three hops"], medians[slowest] / medians["three hops"]
+    case = f"{case}, against the slowest hop"
+    bench.emit(case, "three hops", array.nbytes, seconds, slowest, ratio)
 
 
 def both_files(read: Variant, write: Variant) -> Variant:
     """Returns the variant of both file hops at once: their rate when they share one disk."""
-    read_run, write_run = read.run, write.run
 
-    def prepare() -> None:
-        read.prepare()
-        write.prepare()
-
-    def run() -> float:
-        begin = time.perf_counter()
+    def at_once() -> None:
         with ThreadPoolExecutor(2) as pool:
-            for future in [pool.submit(read_run), pool.submit(write_run)]:
+            for future in [pool.submit(read.run), pool.submit(write.run)]:
                 future.result()
-        return time.perf_counter() - begin
 
+    prepare = both_of(read.prepare, write.prepare)
+    run = timed(at_once)
     return Variant("both file hops at once", run, lambda: read.check() and write.check(), prepare)
 
 
-def three_hops_variant(
-    engine: Engine, other: Other, paths: dict[str, Path], shape: tuple[int, int], array: Array
-) -> Variant:
-    """Returns the variant of the whole path, until the other process's file is on the disk."""
-    source = File(paths["in"], extents=shape, fields="f4")
+def both_of(first: Callable[[], object], second: Callable[[], object]) -> Callable[[], None]:
+    """Returns a function that calls both."""
 
-    def prepare() -> None:
-        spoil_file(paths["out"])
-        forget(paths["in"])
+    def run() -> None:
+        first()
+        second()
 
-    def flush() -> None:
-        other.ask("flush", name="out")
-
-    return Variant(
-        "three hops",
-        timed_copy(engine, source, other.peer["out"], flush),
-        lambda: file_holds(paths["out"], array),
-        prepare,
-        {"flushed": True, "path": str(engine.plan(source, other.peer["out"]))},
-    )
-
-
-def measure_hops(bench: Bench, ways: list[Variant], count: int, size: str) -> None:
-    """Reports the lines of the hops, and then the whole path relative to the slowest hop."""
-    seconds: dict[str, list[float]] = {way.name: [] for way in ways}
-    for way in ways:
-        run = way.run
-
-        def kept(run: Callable[[], float] = run, name: str = way.name) -> float:
-            seconds[name].append(run())
-            return seconds[name][-1]
-
-        way.run = kept
-    repetitions = bench.pick(9, 1)
-    medians = bench.measure(size, ways, count, repetitions=repetitions, cold=False)
-    slowest = max((way.name for way in ways[:3]), key=lambda name: medians[name])
-    ratio = medians[slowest] / medians["three hops"]
-    case = f"{size}, against the slowest hop"
-    bench.emit(case, "three hops", count, seconds["three hops"][1:], slowest, ratio)
+    return run

@@ -214,13 +214,7 @@ class Crew:
         for _ in range(self.bench.pick(SAMPLES, 1)):
             for variant in variants:
                 seconds[variant].append(self.run(variant, rounds[variant]) / shares)
-        medians = {name: float(np.median(times)) for name, times in seconds.items()}
-        for variant in variants:
-            other = None if variant == baseline else baseline
-            ratio = medians[baseline] / medians[variant] if other else None
-            conditions = {"timed": "python"}
-            self.bench.emit(case, variant, count, seconds[variant], other, ratio, conditions)
-        return medians
+        return self.bench.report(case, seconds, count, baseline, {"timed": "python"})
 
 
 @contextmanager

@@ -22,13 +22,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, blank, random_bytes, same, spoil
+from ..harness import Array, Bench, random_bytes, same
 from ..registry import measures
-from .copies import MiB, address_of, gpu_count, gpu_engine, raw, raw_copy
+from .copies import DRIVER, MiB, Side, address_of, gpu_count, gpu_engine, raw, raw_copy
 from .crew import Crew, Member, open_crew
 
 __all__ = ["gpu_lanes_processes"]
@@ -44,7 +42,7 @@ TRANSHIP, ONE_LANE, ALL_LANES = "tranship", "one lane", "all lanes"
 FIXED: dict[str, dict[str, Any]] = {ONE_LANE: {"lanes": 1}, ALL_LANES: {"link_usage": "off"}}
 """The fixed choices, as settings of an engine."""
 
-DRIVER, MEMORY = "cudaMemcpyAsync", "memcpy"
+MEMORY = "memcpy"
 
 AGAINST_FIXED = "against the best fixed choice"
 """Variant of the lines that compare the engine with the faster one of the fixed choices."""
@@ -72,41 +70,36 @@ class Memcpy:
             part.result()
 
 
-class Ends:
-    """One engine with its pinned memory and memory of its GPU, as large as the largest copy."""
-
-    def __init__(self, engine: Engine, device: str, nbytes: int) -> None:
-        self.engine = engine
-        self.pinned = engine.empty((nbytes,), "u1", memory="pinned")
-        self.on_gpu = engine.empty((nbytes,), "u1", memory=device)
-
-
 class LaneMember(Member):
     """One process that copies between its memory and its GPU.
 
     Attributes:
-        ends: What each of its engines copies, by the variant's name.
+        ends: Pinned memory and memory of the GPU of each engine, by the variant's name.
         plans: The plan of the last copy of each engine.
     """
 
-    ends: dict[str, Ends]
+    ends: dict[str, tuple[Engine, Side, Side]]
     plans: dict[str, Any]
 
     def load(self, case: Sequence[Any]) -> None:
         """Takes a case: the host's memory, whether copies go up, their bytes, the most bytes."""
         self.memory, self.up, self.count, largest = case
         if not hasattr(self, "ends"):
-            engines = {name: Engine(**fixed) for name, fixed in FIXED.items()}
+            engines = {TRANSHIP: self.engine}
+            engines |= {name: Engine(**fixed) for name, fixed in FIXED.items()}
             self.ends = {
-                name: Ends(engine, self.device, largest)
-                for name, engine in {TRANSHIP: self.engine, **engines}.items()
+                name: (
+                    engine,
+                    Side(engine, "pinned", (largest,), "u1"),
+                    Side(engine, self.device, (largest,), "u1"),
+                )
+                for name, engine in engines.items()
             }
+            self.pageable = Side(self.engine, "pageable", (largest,), "u1")
             self.memcpy = Memcpy(self.engine.threads)
             self.content = random_bytes(largest, self.rank + 1)
-            self.pageable = blank(largest)
-            self.spoiled = blank(largest)
         for name in self.ends:
-            self.fill(self.pair_of(name)[0])
+            self.sides_of(name)[0].write(self.content[: self.count])
         self.plans = {}
         self.ran = TRANSHIP
         self.spoils = False
@@ -117,82 +110,55 @@ class LaneMember(Member):
     def close(self) -> None:
         """Closes the engines of the fixed choices."""
         for name in FIXED:
-            self.ends.pop(name).engine.close()
+            self.ends.pop(name)[0].close()
+
+    def sides_of(self, variant: str) -> tuple[Side, Side]:
+        """Returns the source and the target of a variant."""
+        _, pinned, on_gpu = self.ends.get(variant, self.ends[TRANSHIP])
+        here = pinned if self.memory == "pinned" else self.pageable
+        # What memory allows is measured between the two memories of the host.
+        there = pinned if variant == MEMORY else on_gpu
+        return (here, there) if self.up else (there, here)
 
     def pair_of(self, variant: str) -> tuple[Any, Any]:
-        """Returns the source and the target of a variant."""
-        ends = self.ends.get(variant, self.ends[TRANSHIP])
-        host = ends.pinned if self.memory == "pinned" else self.pageable
-        # What memory allows is measured between the two memories of the host.
-        other = ends.pinned if variant == MEMORY else ends.on_gpu
-        here, there = host[: self.count], other[: self.count]
-        return (here, there) if self.up else (there, here)
+        """Returns the arrays that a variant copies."""
+        source, target = self.sides_of(variant)
+        return source.array[: self.count], target.array[: self.count]
 
     def lanes_of(self, variant: str) -> int:
         """Returns the number of lanes that the last copy of a variant took."""
         return len(json.loads(self.plans[variant].to_json())["lanes"])
 
-    def move(self, source: Any, target: Any) -> None:
-        """Copies an array by a bare copy of the driver, for the engine that owns a part of it."""
-        engine = self.engine
-        for ends in self.ends.values():
-            begin = address_of(ends.on_gpu)
-            if any(0 <= address_of(one) - begin < ends.on_gpu.nbytes for one in (source, target)):
-                engine = ends.engine
-        raw(engine, [raw_copy(source, target, int(self.device[6:]))])
-
-    def fill(self, source: Any) -> None:
-        """Writes what is sent to a source."""
-        self.write(source, self.content[: self.count])
-
-    def write(self, array: Any, data: Array) -> None:
-        """Writes to memory of the host or of a GPU, without the engine."""
-        if isinstance(array, np.ndarray):
-            array[:] = data
-        else:
-            self.move(data, array)
-
     def spoil(self) -> None:
         self.spoils = True  # the next variant that runs spoils its own target
 
     def right(self) -> bool:
-        target = self.pair_of(self.ran)[1]
-        if isinstance(target, np.ndarray):
-            return same(np.ascontiguousarray(target), self.content[: self.count])
-        data = np.empty(self.count, np.uint8)
-        spoil(data)
-        self.move(target, data)
-        return same(data, self.content[: self.count])
+        target = self.sides_of(self.ran)[1]
+        return same(target.read(self.count), self.content[: self.count])
 
     def run(self, variant: str, rounds: int) -> float:
         if self.spoils:
-            self.write(self.pair_of(variant)[1], self.spoiled[: self.count])
+            self.sides_of(variant)[1].spoil()
         self.ran, self.spoils = variant, False
         return super().run(variant, rounds)
 
     def ways(self) -> Mapping[str, Callable[[], None]]:
         def engine_copy(name: str) -> None:
-            event = self.ends[name].engine.copy(*self.pair_of(name))
+            event = self.ends[name][0].copy(*self.pair_of(name))
             event.wait(timeout=60)
             self.plans[name] = event.plan
 
-        def driver_copy() -> None:
-            source, target = self.pair_of(DRIVER)
-            raw(self.engine, [raw_copy(source, target, int(self.device[6:]))])
-
-        def memory_copy() -> None:
-            self.memcpy.copy(*self.pair_of(MEMORY))
-
-        works: dict[str, Callable[[], None]] = {
+        works: dict[str, Callable[[], object]] = {
             name: partial(engine_copy, name) for name in self.ends
         }
         if self.memory == "pinned":
-            works[DRIVER] = driver_copy
+            device = int(self.device[6:])
+            works[DRIVER] = lambda: raw(self.engine, [raw_copy(*self.pair_of(DRIVER), device)])
         else:
-            works[MEMORY] = memory_copy
+            works[MEMORY] = lambda: self.memcpy.copy(*self.pair_of(MEMORY))
         return {name: partial(self.at_once, work) for name, work in works.items()}
 
-    def at_once(self, work: Callable[[], None]) -> None:
+    def at_once(self, work: Callable[[], object]) -> None:
         """Begins with all other processes, and waits until all have done their work."""
         self.steps.meet()
         work()

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,17 @@ import numpy.typing as npt
 
 from tranship.engine import Engine
 
-from ..harness import Bench, Bytes, Variant, random_bytes, same
+from ..harness import Bench, Bytes, Variant, random_bytes, same, timed, waited
 from ..quantiles import Outcome, report_outcomes
 from ..registry import SeedOptions, measures
-from .copies import Side, engine_seconds, find_library, gpu_engine
-from .shapes import nothing, ok, placed
+from .copies import Side, find_library, gpu_engine
+from .shapes import placed
 
 KINDS = ("pieces of one length", "pieces of any lengths", "pages")
 VARIANTS = ("tranship", "tranship, prepared")
 ORDERS = ("scattered", "ascending", "in runs of 8")
 COUNT_MAX = 1 << 17
 """Most pieces of a list."""
-TIMEOUT = 60.0
 
 Offsets = npt.NDArray[np.int64]
 
@@ -133,6 +132,7 @@ def gpu_random_lists(bench: Bench) -> None:
     cases = list(random_lists(options.seed, count, bench.pick(128 << 20, 1 << 18)))
     room = max(max(case.extent, case.nbytes) for case in cases)
     with gpu_engine(bench) as engine:
+        bench.awake = False
         source, target = (Side(engine, "device0", (room,), "u1") for _ in range(2))
         source.write(random_bytes(room))
         torch = find_library(engine, "torch")
@@ -148,50 +148,25 @@ def copy_list(
     """Measures one list, not prepared and prepared, beside one piece and PyTorch's indexing."""
     here, there = source.array[: case.extent], target.array[: case.extent]
     target.spoil()
-    spoiled = target.read()
-    wanted = case.moved(source.read()[: case.extent], spoiled[: case.extent])
+    wanted = case.moved(source.read(case.extent), target.read(case.extent))
     start, prepared = starts_of(engine, here, there, case)
-
-    def timed(begin_copy: Callable[[], Any]) -> Callable[[], float]:
-        def seconds() -> float:
-            begin = time.perf_counter()
-            begin_copy().wait(timeout=TIMEOUT)
-            return time.perf_counter() - begin
-
-        return seconds
+    piece = partial(engine.copy, source.array[: case.nbytes], target.array[: case.nbytes])
 
     def check() -> bool:
-        return same(target.read()[: case.extent], wanted)
+        return same(target.read(case.extent), wanted)
 
-    piece = [(source.array[: case.nbytes], target.array[: case.nbytes])]
+    pieces = {"pieces": len(case.read)}
     variants = [
-        Variant("tranship", timed(start), check, target.spoil, {"pieces": len(case.read)}),
-        Variant("tranship, prepared", timed(prepared.start), check, target.spoil, {}),
-        Variant("one piece", lambda: engine_seconds(engine, piece), ok, nothing, {}),
+        Variant("tranship", waited(start), check, target.spoil, pieces),
+        Variant("tranship, prepared", waited(prepared.start), check, target.spoil),
+        Variant("one piece", waited(piece)),
     ]
     if torch is not None and case.kind != KINDS[1]:
-        variants.append(
-            Variant("PyTorch", torch_run(torch, here, there, case), check, target.spoil, {})
-        )
-    medians = bench.measure(
-        case.name,
-        variants,
-        case.nbytes,
-        repetitions=bench.pick(7, 1),
-        baseline="one piece",
-        cold=False,
-    )
-    return {
-        variant: Outcome(
-            case.name,
-            case.kind,
-            case.nbytes,
-            medians[variant],
-            medians["one piece"] / medians[variant],
-            medians["PyTorch"] / medians[variant] if "PyTorch" in medians else None,
-        )
-        for variant in VARIANTS
-    }
+        run = torch_run(torch, here, there, case)
+        variants.append(Variant("PyTorch", run, check, target.spoil))
+    medians = bench.measure(case.name, variants, case.nbytes, 7, "one piece")
+    known = case.name, case.kind, case.nbytes, medians
+    return {name: Outcome.of(*known, name, "one piece", "PyTorch") for name in VARIANTS}
 
 
 def starts_of(
@@ -206,7 +181,7 @@ def starts_of(
         )
     read, written = case.read // case.page_bytes, case.written // case.page_bytes
     shape = (case.extent // case.page_bytes, case.page_bytes)
-    source, target = (placed(engine, side, 0, np.dtype("u1"), shape) for side in (here, there))
+    source, target = (placed(side, 0, np.dtype("u1"), shape) for side in (here, there))
     return (
         lambda: engine.copy_pages(source, target, read, written),
         engine.prepare_pages(source, target, read, written),
@@ -223,11 +198,8 @@ def torch_run(torch: Any, here: Any, there: Any, case: RandomList) -> Callable[[
     )
     read, written = (torch.from_numpy(side // length) for side in (case.read, case.written))
 
-    def seconds() -> float:
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
+    def copy() -> None:
         target[written.cuda()] = source[read.cuda()]
         torch.cuda.synchronize()
-        return time.perf_counter() - begin
 
-    return seconds
+    return timed(copy)

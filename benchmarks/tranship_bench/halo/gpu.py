@@ -119,7 +119,7 @@ class HaloMember(Member):
         """Returns the parts of a message, in the shapes of the boxes."""
         parts, begin = [], 0
         for box in boxes:
-            parts.append(placed(self.engine, buffer, begin, np.dtype("f8"), box.shape))
+            parts.append(placed(buffer, begin, np.dtype("f8"), box.shape))
             begin += nbytes_of(box)
         return parts
 

@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from ..harness import Bench, SkippedError
-from ..messages.mpi_processes import emit_case, two_processes
+from ..messages.mpi import run_two_processes
 from ..registry import measures
 
 
@@ -29,5 +29,4 @@ def halo(bench: Bench) -> None:
     launcher = str(beside) if beside.exists() else shutil.which("mpiexec")
     if launcher is None:
         raise SkippedError("there is no mpiexec: pip install mpich mpi4py")
-    for found in two_processes(bench, [launcher], "halo.exchange", {}):
-        emit_case(bench, found, "mpi, types anew")
+    run_two_processes(bench, [launcher], "halo.exchange", {}, "mpi, types anew")

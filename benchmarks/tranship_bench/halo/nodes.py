@@ -161,26 +161,20 @@ DESIGNS: dict[str, Design] = {LATENCY_ORIENTED: latency_oriented, "tranship": ov
 @simulates("halo-nodes", "a weather model's halo exchange on 1 to 32 nodes, simulated")
 def halo_nodes(bench: SimulatedBench) -> None:
     """Simulates some exchanges in a row on each number of nodes."""
-    machine = bench.machine(MACHINE)
+    machine = bench.on(MACHINE)
     for nodes in bench.choose(NODES, NODES[:2]):
         messages = messages_of(nodes)
         count = 8 * sum(message.cells for own in messages for message in own)
-        baseline: tuple[str, float] | None = None
+        rows, columns = sides_of(nodes)
+        against: tuple[str, float] | None = None
         for name, design in DESIGNS.items():
             simulated = Run(machine, STYLE, nodes=nodes)
             before: Before = {node: [] for node in range(nodes)}
             for _ in range(EXCHANGES):
                 before = design(simulated, messages, before)
             seconds = simulated.finish() / EXCHANGES
-            rows, columns = sides_of(nodes)
-            bench.emit(
-                f"{nodes} node" + ("s" if nodes > 1 else ""),
-                name,
-                machine=machine,
-                count=count,
-                seconds=[seconds],
-                against=baseline,
-                values={"messages": sum(map(len, messages))},
-                conditions={"grid": f"{rows}x{columns}", "wait_us": 1e6 * WAIT_S},
-            )
-            baseline = baseline or (name, seconds)
+            case = f"{nodes} node" + ("s" if nodes > 1 else "")
+            values: dict[str, float] = {"messages": sum(map(len, messages))}
+            facts = {"grid": f"{rows}x{columns}", "wait_us": 1e6 * WAIT_S}
+            bench.simulated(case, name, count, seconds, against, values, **facts)
+            against = against or (name, seconds)

@@ -9,9 +9,9 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Bench, Bytes, Variant, blank, random_bytes, same, spoil
+from ..harness import Bench, Variant, as_bytes, blank, blank_array, random_bytes, timed
 from ..registry import measures
-from .copies import engine_run, numpy_variant, timed
+from .copies import engine_run, into, numpy_variant
 
 PAIRS = (
     *(("f8", "f4"), ("f4", "f8"), ("f4", "f2"), ("f2", "f4"), ("f8", "f2"), ("i8", "f8")),
@@ -39,14 +39,14 @@ def copy_variant(engine: Engine, name: str, side: int, width: int, transposed: b
     target = blank(side * side * width)
     source = random_bytes(side * side * width).view(f"V{width}").reshape(side, side)
     given = source.T if transposed else source
-    expected = np.ascontiguousarray(given).reshape(-1).view(np.uint8)
-    return Variant(
-        name,
-        engine_run(engine, given, target.view(f"V{width}").reshape(side, side)),
-        lambda: same(target, expected),
-        lambda: spoil(target),
-        {"timed": "python", "threads": engine.threads},
-    )
+    expected = as_bytes(np.ascontiguousarray(given))
+    run = engine_run(engine, given, target.view(f"V{width}").reshape(side, side))
+    return into(target, expected, name, run, timed="python", threads=engine.threads)
+
+
+def cast_and_wait(engine: Engine, source: Any, target: Any) -> None:
+    """Copies and converts."""
+    engine.copy(source, target, cast="unsafe").wait()
 
 
 def measure_pair(
@@ -54,38 +54,22 @@ def measure_pair(
 ) -> None:
     """Measures one pair of types in one order, and with the source transposed."""
     values = np.random.default_rng(1).integers(0, 100, (side, side)).astype(types[0])
-    raw: Bytes = blank(values.size * types[1].itemsize)
-    target = raw.view(types[1]).reshape(side, side)
+    target = blank_array((side, side), types[1])
+    raw = as_bytes(target)
     widths = [one.itemsize for one in types]
     slower = "copy of the source's width" if widths[0] > widths[1] else "copy of the target's width"
     for form, source in (("", values), (", transposed", values.T)):
-        expected = np.ascontiguousarray(source.astype(types[1])).reshape(-1).view(np.uint8)
-
-        def assign(source: Any = source) -> None:
-            np.copyto(target, source, casting="unsafe")
-
-        def cast(source: Any = source) -> None:
-            engine.copy(source, target, cast="unsafe").wait()
-
+        expected = as_bytes(np.ascontiguousarray(source.astype(types[1])))
+        cast = timed(partial(cast_and_wait, engine, source, target))
+        assign = partial(np.copyto, target, source, casting="unsafe")
         variants = [
-            Variant(
-                "tranship",
-                timed(cast),
-                partial(same, raw, expected),
-                lambda: spoil(raw),
-                {"timed": "python", "threads": engine.threads},
-            ),
+            into(raw, expected, "tranship", cast, timed="python", threads=engine.threads),
             numpy_variant(assign, raw, expected),
             copy_variant(engine, "copy of the source's width", side, widths[0], form != ""),
             copy_variant(engine, "copy of the target's width", side, widths[1], form != ""),
         ]
-        bench.measure(
-            f"{names[0]} to {names[1]}{form}",
-            variants,
-            values.size * max(widths),
-            repetitions=bench.pick(9, 1),
-            baseline=slower,
-        )
+        case = f"{names[0]} to {names[1]}{form}"
+        bench.measure(case, variants, values.size * max(widths), 9, slower)
 
 
 @measures("casts", "numbers converted on the way, beside copies of either width and NumPy")

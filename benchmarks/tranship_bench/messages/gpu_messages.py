@@ -19,7 +19,7 @@ from tranship.typed_ends import packed_places
 
 from ..gpu.copies import raw, raw_copy
 from ..gpu.crew import LATENCY_ORIENTED, WIRE, Member, open_crew
-from ..harness import Bench, Bytes, random_bytes, same
+from ..harness import SPOILED, Bench, Bytes, nothing, random_bytes, same, waited
 from ..registry import measures
 from .ddtbench import cases, one_of_each
 
@@ -40,7 +40,7 @@ class MessageMember(Member):
         self.begins = [0, *ends[:-1]]
         span, nbytes = ends[-1], sum(kind.nbytes for kind in self.kinds)
         self.content = [random_bytes(span, rank + 1) for rank in (0, 1)]
-        self.spoiled = np.full(span, 0xA5, np.uint8)
+        self.spoiled = np.full(span, SPOILED, np.uint8)
         self.source, self.target = (self.empty(span) for _ in range(2))
         self.out, self.arrived = (self.empty(nbytes) for _ in range(2))
         self.write(self.source, self.content[self.rank])
@@ -99,18 +99,9 @@ class MessageMember(Member):
         def chained() -> None:
             self.wire.start(after=self.pack.start()).wait(timeout=60)
 
-        def wire() -> None:
-            self.wire.start().wait(timeout=60)
-
-        def unpack() -> None:
-            self.unpack.start().wait(timeout=60)
-
-        def direct() -> None:
-            self.direct.start().wait(timeout=60)
-
-        def nothing() -> None:
-            pass
-
+        wire, unpack, direct = (
+            waited(copy.start) for copy in (self.wire, self.unpack, self.direct)
+        )
         return {
             "tranship": partial(self.there_and_back, direct, nothing),
             "tranship, packed": partial(self.there_and_back, chained, unpack),
@@ -118,7 +109,7 @@ class MessageMember(Member):
             WIRE: partial(self.there_and_back, wire, nothing),
         }
 
-    def there_and_back(self, send: Callable[[], None], receive: Callable[[], None]) -> None:
+    def there_and_back(self, send: Callable[[], object], receive: Callable[[], object]) -> None:
         """Sends a message and receives one; the second process receives first."""
         if self.rank == 1:
             self.steps.follow()

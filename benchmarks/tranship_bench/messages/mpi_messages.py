@@ -28,7 +28,7 @@ from tranship.errors import Error
 from ..gpu.copies import gpu_engine
 from ..harness import Bench, SkippedError
 from ..registry import measures
-from .mpi_processes import emit_case, two_processes
+from .mpi import run_two_processes
 
 
 @measures(
@@ -39,8 +39,7 @@ def mpi_messages(bench: Bench) -> None:
     packed, and nothing is measured before.
     """
     launcher, variables = with_library(bench.full)
-    for found in two_processes(bench, launcher, "messages.ping_pong", variables):
-        emit_case(bench, found, "mpi")
+    run_two_processes(bench, launcher, "messages.ping_pong", variables, "mpi")
 
 
 @measures(
@@ -51,8 +50,8 @@ def gpu_mpi(bench: Bench) -> None:
     with gpu_engine(bench):
         pass  # there is a GPU; emulated ones are host memory to the library
     launcher, variables = with_library(False)
-    for found in two_processes(bench, launcher, "messages.gpu_ping_pong", variables):
-        emit_case(bench, found, "a copy for each block")
+    block_by_block = "a copy for each block"
+    run_two_processes(bench, launcher, "messages.gpu_ping_pong", variables, block_by_block)
 
 
 def with_library(measured: bool) -> tuple[list[str], dict[str, str]]:

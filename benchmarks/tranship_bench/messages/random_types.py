@@ -13,7 +13,6 @@ vectors, elements of every width.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -25,15 +24,14 @@ from tranship.engine import Engine
 from tranship.type_constructors import as_type
 from tranship.types import Datatype
 
-from ..harness import Array, Bench, Bytes, Variant, spoil
+from ..harness import Array, Bench, Bytes, MismatchError, Variant, spoil
 from ..host.copies import memcpy_run
-from ..quantiles import QUANTILES, emit_quantiles
+from ..quantiles import report_ratios
 from ..registry import SeedOptions, measures
 from .mpi import Mpi, beside, in_turns, load_mpi
 
 ELEMENTS = {"f4": "FLOAT", "f8": "DOUBLE", "i2": "SHORT", "u1": "UNSIGNED_CHAR"}
 SPAN_MAX = 200 << 20
-WORST_COUNT = 20
 Build = Callable[[Any], Any]
 """Builds the MPI type, given mpi4py.MPI."""
 
@@ -53,14 +51,17 @@ def random_types(bench: Bench) -> None:
     options = bench.options
     count = options.cases or bench.pick(150, 12)
     bench.conditions = {"seed": options.seed}
+    bench.cold = False
     mpi = load_mpi(bench)
-    ratios: dict[str, list[tuple[float, str]]] = {"pack": [], "unpack": []}
+    ratios: dict[str, list[tuple[float, str]]] = {}
     with Engine() as engine:
         for drawn in draw_all(options.seed, count):
-            for way, ratio in compare(bench, engine, mpi, drawn):
-                ratios[way].append((ratio, f"{drawn.number}: {drawn.type!r}"))
-    if mpi is not None:
-        report(bench, mpi, ratios)
+            for way, medians in compare(bench, engine, mpi, drawn):
+                if mpi is not None:
+                    ratio = medians["mpi"] / medians["tranship"]
+                    case = f"{drawn.number}: {drawn.type!r}"
+                    ratios.setdefault(beside(mpi, way), []).append((ratio, case))
+    report_ratios(bench, ratios, dict.fromkeys(ratios, "mpi"))
 
 
 def draw_all(seed: int, count: int) -> Iterator[Drawn]:
@@ -147,67 +148,47 @@ def draw_struct(
 
 def compare(
     bench: Bench, engine: Engine, mpi: Mpi | None, drawn: Drawn
-) -> Iterator[tuple[str, float]]:
-    """Measures one type; yields how many times as fast as MPI we are, each way."""
-    source: Array = np.random.default_rng(drawn.number).integers(
-        0, 256, drawn.type.true_upper_bound, np.uint8
-    )
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Measures one type; yields the medians of the variants, each way."""
+    kind = drawn.type
+    generator = np.random.default_rng(drawn.number)
+    source: Array = generator.integers(0, 256, kind.true_upper_bound, np.uint8)
     original = source.copy()
-    packed: Bytes = np.zeros(drawn.type.nbytes, np.uint8)
-    wanted = engine.pack(source, drawn.type)
-    reference = np.zeros_like(packed)
+    packed: Bytes = np.zeros(kind.nbytes, np.uint8)
+    wanted = engine.pack(source, kind)
     whole = mpi.message([source], [drawn.build(mpi.mpi)]) if mpi else None
     if mpi:
-        mpi.call(whole, reference, False)()
-        if not np.array_equal(reference, wanted):
-            raise ValueError(f"MPI packs other bytes of {drawn.type!r}")
+        mpi.call(whole, packed, False)()
+        if not np.array_equal(packed, wanted):
+            raise MismatchError(f"MPI packs other bytes of {kind!r}")
 
-    def prepare(unpacks: bool) -> None:
-        if unpacks:
-            packed[:] = wanted
-            source[:] = original
-            engine.unpack(np.zeros_like(packed), source, drawn.type)
-        else:
-            spoil(packed)
+    def clear() -> None:
+        packed[:] = wanted
+        source[:] = original
+        engine.unpack(np.zeros_like(packed), source, kind)
+
+    def unpacked() -> bool:
+        return np.array_equal(source, original)
+
+    def check() -> bool:
+        return np.array_equal(packed, wanted)
+
+    def prepare() -> None:
+        spoil(packed)
 
     for unpacks, way in ((False, "pack"), (True, "unpack")):
-        ends = (packed, source) if unpacks else (source, packed)
-        kinds = (None, drawn.type) if unpacks else (drawn.type, None)
+        arrived, spoiled = (unpacked, clear) if unpacks else (check, prepare)
+        ends, kinds = (
+            ((packed, source), (None, kind)) if unpacks else ((source, packed), (kind, None))
+        )
         ready = engine.prepare(*ends, types=kinds)
-
-        def check(unpacks: bool = unpacks) -> bool:
-            return np.array_equal(source, original) if unpacks else np.array_equal(packed, wanted)
-
-        def clear(unpacks: bool = unpacks) -> None:
-            prepare(unpacks)
-
-        clear()
+        spoiled()
         ours = in_turns(lambda ready=ready: ready.start().wait())  # type: ignore[misc]
-        variants = [Variant("tranship", ours, check, clear, {"timed": "python"})]
+        variants = [Variant("tranship", ours, arrived, spoiled, {"timed": "python"})]
         if mpi:
             call = in_turns(mpi.call(whole, packed, unpacks))
-            variants.append(Variant("mpi", call, check, clear, {"library": mpi.name}))
-        copy = np.empty_like(packed)
-        variants.append(Variant("memcpy", memcpy_run(packed, copy), lambda: True, lambda: None))
-        medians = bench.measure(
-            beside(mpi, f"{drawn.number}: {drawn.type!r}, {way}"),
-            variants,
-            packed.nbytes,
-            repetitions=bench.pick(5, 1),
-            cold=False,
-            baseline="mpi" if mpi else "memcpy",
-        )
-        if mpi:
-            yield way, medians["mpi"] / medians["tranship"]
-
-
-def report(bench: Bench, mpi: Mpi, ratios: dict[str, list[tuple[float, str]]]) -> None:
-    """Reports the quantiles, and prints the worst cases on stderr."""
-    table = [f"{'over MPI':12} {'types':>6} " + " ".join(f"{name:>7}" for name in QUANTILES)]
-    for way, found in ratios.items():
-        values = [ratio for ratio, _ in found]
-        columns = emit_quantiles(bench, beside(mpi, way), values, baseline="mpi")
-        table.append(f"{way:12} {len(found):6} {columns}")
-        worst = sorted(found)[:WORST_COUNT]
-        table += [f"{ratio:6.2f}  {case}" for ratio, case in worst]
-    print("\n".join(table), file=sys.stderr)
+            variants.append(Variant("mpi", call, arrived, spoiled, {"library": mpi.name}))
+        variants.append(Variant("memcpy", memcpy_run(packed, np.empty_like(packed))))
+        case = beside(mpi, f"{drawn.number}: {kind!r}, {way}")
+        baseline = "mpi" if mpi else "memcpy"
+        yield way, bench.measure(case, variants, packed.nbytes, 5, baseline)

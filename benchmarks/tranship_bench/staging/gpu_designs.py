@@ -1,12 +1,12 @@
 """The designs of DataSpaces-GPU (Zhang et al., Euro-Par 2023, section 4) beside each other.
 
 Arrays of a GPU through a staging server in another process, which keeps them in host memory;
-`staging_designs` describes the designs.
+`designs.py` describes the designs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,12 @@ import numpy as np
 from tranship.engine import Engine
 from tranship.staging import Staging
 
-from ..gpu.copies import address_of, gpu_engine, raw
-from ..harness import Bench, Bytes, Variant, random_bytes, same, spoil
-from ..host.copies import timed
+from ..gpu.copies import MiB, gpu_engine, raw, raw_copy
+from ..harness import Bench, Variant, blank_array, random_bytes, same, timed
 from ..registry import measures
 from .boxes import KEPT, blocks, server
 from .designs import BASELINE, RECEIVERS, SENDERS, Receiver, Sender
 
-MiB = 1 << 20
 GPU = "device0"
 
 
@@ -37,17 +35,13 @@ def gpu_staging_designs(bench: Bench) -> None:
         server(2 * (KEPT + 2) * max(sizes) + 64 * MiB) as contact,
         Staging(contact, engine=engine) as client,
     ):
+        bench.awake = False
         for size in sizes:
             designs = Designs(engine, client, size)
-            repetitions = bench.pick(7 if size < 512 * MiB else 3, 1)
+            repetitions = 7 if size < 512 * MiB else 3
             for way, variants in (("put", designs.puts()), ("get", designs.gets())):
                 bench.measure(
-                    f"{way} {size // MiB} MiB of a GPU",
-                    variants,
-                    size,
-                    repetitions=repetitions,
-                    baseline=BASELINE,
-                    cold=False,
+                    f"{way} {size // MiB} MiB of a GPU", variants, size, repetitions, BASELINE
                 )
             designs.discard()
 
@@ -60,9 +54,9 @@ class Designs:
         self.client = client
         shape = (size // 8 // 16384, 128, 128)
         self.data = random_bytes(size).view("f8").reshape(shape)
+        boxes = blocks(shape, 2)
         corners = [
-            (tuple(cut.start for cut in box), tuple(cut.stop for cut in box))
-            for box in blocks(shape, 2)
+            (tuple(cut.start for cut in box), tuple(cut.stop for cut in box)) for box in boxes
         ]
         self.sender = Sender(engine, client, GPU, shape)
         self.receiver = Receiver(engine, client, GPU, ((0, 0, 0), shape), corners)
@@ -72,8 +66,8 @@ class Designs:
         self.parts_name = f"{self.name} in parts"
         for _ in range(KEPT + 2):
             self.put("direct")  # touches and pins the server's memory
-        for box in blocks(shape, 2):
-            client.put(self.parts_name, 1, self.data[box], tuple(cut.start for cut in box))
+        for box, (lower, _) in zip(boxes, corners, strict=True):
+            client.put(self.parts_name, 1, self.data[box], lower)
 
     def discard(self) -> None:
         """Discards the versions of this size, so that the next size has room."""
@@ -83,7 +77,7 @@ class Designs:
 
     def bare(self, source: Any, target: Any) -> None:
         """Copies between the GPU and the host without the engine."""
-        raw(self.engine, [(address_of(source), address_of(target), self.data.nbytes, 0)])
+        raw(self.engine, [raw_copy(source, target)])
 
     def put(self, design: str) -> None:
         """Puts a new version as one object."""
@@ -96,9 +90,7 @@ class Designs:
 
     def spoil(self) -> None:
         """Spoils the target, so that a get that does nothing is detected."""
-        data: Bytes = np.empty(self.data.nbytes, np.uint8)
-        spoil(data)
-        self.bare(data, self.receiver.target)
+        self.bare(blank_array(self.data.shape, "f8"), self.receiver.target)
 
     def got(self) -> bool:
         """Returns whether the GPU's array holds all data."""
@@ -108,24 +100,14 @@ class Designs:
 
     def puts(self) -> list[Variant]:
         """Returns the variants of all designs of the sender."""
-        conditions = {"timed": "python"}
+        how = {"timed": "python"}
         return [
-            Variant(design, self.timed_put(design), self.arrived, lambda: None, conditions)
+            Variant(design, timed(partial(self.put, design)), self.arrived, conditions=how)
             for design in SENDERS
         ]
 
     def gets(self) -> list[Variant]:
         """Returns the variants of all designs of the receiver."""
-        conditions = {"timed": "python", "objects": len(self.receiver.objects)}
-        return [
-            Variant(design, self.timed_get(design), self.got, self.spoil, conditions)
-            for design in RECEIVERS
-        ]
-
-    def timed_put(self, design: str) -> Callable[[], float]:
-        """Returns a function that times one put."""
-        return timed(lambda: self.put(design))
-
-    def timed_get(self, design: str) -> Callable[[], float]:
-        """Returns a function that times one get."""
-        return timed(lambda: self.receiver.get(design, self.parts_name, 1))
+        how = {"timed": "python", "objects": len(self.receiver.objects)}
+        runs = {name: partial(self.receiver.get, name, self.parts_name, 1) for name in RECEIVERS}
+        return [Variant(name, timed(run), self.got, self.spoil, how) for name, run in runs.items()]
