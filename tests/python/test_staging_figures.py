@@ -127,7 +127,7 @@ def simulated(sender, receiver, *, gpus=1, servers=1):
     grid = Grid((gpus * CELLS[0], *CELLS[1:]), (gpus, 1, 1))
     load = workflows.Workload(MACHINE, gpus, servers, grid, ("energy",), 1)
     found = workflows.simulate(load, workflows.Pair(sender, receiver))
-    return found.put.slowest_s, found.get.slowest_s
+    return found.slowest_s("put"), found.slowest_s("get")
 
 
 def copied(*pairs):
@@ -176,8 +176,8 @@ def test_iterations_take_the_same_virtual_time():
     grid = Grid(CELLS, (1, 1, 1))
     load = workflows.Workload(MACHINE, 1, 1, grid, ("energy", "mass"), 3)
     found = workflows.simulate(load, workflows.OWN)
-    assert found.put.slowest == pytest.approx([found.put.slowest_s] * 3, abs=1e-8)
-    assert found.get.mean == pytest.approx([found.get.mean_s] * 3, abs=1e-8)
+    assert found.slowest["put"] == pytest.approx([found.slowest_s("put")] * 3, abs=1e-8)
+    assert found.mean["get"] == pytest.approx([found.mean_s("get")] * 3, abs=1e-8)
 
 
 def test_processes_of_their_own_keep_to_one_path():

@@ -21,7 +21,7 @@ from tranship.arrays import File
 from tranship.engine import Engine
 
 from ..harness import Array, Bench, MismatchError
-from ..quantiles import UPPER_QUANTILES, report_ratios
+from ..quantiles import UPPER_QUANTILES, Outcome, report_quantiles
 from ..registry import SeedOptions, measures
 from .disk import bench_folder, forget
 
@@ -56,15 +56,17 @@ def file_parts(bench: Bench) -> None:
     options = bench.options
     count = options.cases or bench.pick(200, 12)
     bench.conditions |= {"seed": options.seed, "timed": "python"}
-    ratios: dict[str, list[tuple[float, str]]] = {}
+    outcomes: dict[str, list[Outcome]] = {}
     with bench_folder() as folder, Engine() as engine:
         for number in range(count):
             generator = np.random.default_rng([options.seed, number])
             part = draw(generator, bench.pick(64 << 20, 1 << 20))
             for group, ratio in compare(bench, engine, Path(folder), part):
-                ratios.setdefault(group, []).append((ratio, f"{number}: {part.what}"))
-    baselines = {group: group.split()[2].rstrip(",") for group in ratios}
-    report_ratios(bench, ratios, baselines, UPPER_QUANTILES)
+                outcome = Outcome(f"{number}: {part.what}", ratio)
+                outcomes.setdefault(group, []).append(outcome)
+    for group, found in outcomes.items():
+        baseline = group.split()[2].rstrip(",")
+        report_quantiles(bench, {group: found}, baseline, quantiles=UPPER_QUANTILES)
 
 
 def draw(generator: np.random.Generator, bytes_max: int) -> Part:

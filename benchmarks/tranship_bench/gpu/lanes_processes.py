@@ -178,7 +178,7 @@ def gpu_lanes_processes(bench: Bench) -> None:
         counts.append(gpus)
     alone: dict[str, float] = {}
     for count in counts if bench.full else sorted({1, counts[-1]}):
-        with open_crew(bench, "lanes", LaneMember, count) as crew:
+        with open_crew(bench, LaneMember, count) as crew:
             member = crew.member
             assert isinstance(member, LaneMember)
             for memory in ("pinned", "pageable"):

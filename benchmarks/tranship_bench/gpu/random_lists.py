@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tranship.engine import Engine
 
 from ..harness import Bench, Bytes, Variant, random_bytes, same, timed, waited
-from ..quantiles import Outcome, report_outcomes
+from ..quantiles import Outcome, grouped, report_quantiles
 from ..registry import SeedOptions, measures
 from .copies import Side, find_library, gpu_engine
 from .shapes import placed
@@ -138,8 +138,8 @@ def gpu_random_lists(bench: Bench) -> None:
         torch = find_library(engine, "torch")
         outcomes = [copy_list(bench, engine, torch, source, target, case) for case in cases]
     for variant in VARIANTS:
-        found = [outcome[variant] for outcome in outcomes]
-        report_outcomes(bench, found, KINDS, baseline="one piece", other="PyTorch", variant=variant)
+        groups = grouped([outcome[variant] for outcome in outcomes], KINDS)
+        report_quantiles(bench, groups, "one piece", other="PyTorch", variant=variant)
 
 
 def copy_list(

@@ -23,7 +23,7 @@ from tranship.engine import Engine
 from ..harness import SPOILED, Bench, Bytes, Variant, random_bytes, same, timed, waited
 from ..host.random_shapes import CLASSES, RandomShape, Type, random_shapes
 from ..host.shapes import Options, assign, conditions_of, ends_in, room_for, sizes_of
-from ..quantiles import Outcome, report_outcomes
+from ..quantiles import Outcome, grouped, report_quantiles
 from ..registry import measures
 from .copies import DRIVER, SHORT_TIMES, Side, bare, find_library, gpu_engine, raw_copy
 
@@ -144,8 +144,8 @@ def measure_shapes(bench: Bench, gpus: int) -> None:
         torch = find_library(engine, "torch")
         space = Space(engine, cases, torch, gpus - 1)
         outcomes = [convert(bench, engine, space, case) for case in cases]
-    groups = [f"{kind}, {width}" for kind in CLASSES for width in WIDTHS]
-    report_outcomes(bench, outcomes, groups, baseline=DRIVER, other="PyTorch")
+    groups = grouped(outcomes, [f"{kind}, {width}" for kind in CLASSES for width in WIDTHS])
+    report_quantiles(bench, groups, DRIVER, other="PyTorch")
 
 
 def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Outcome:

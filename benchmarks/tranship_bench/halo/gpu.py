@@ -177,7 +177,7 @@ def gpu_halo(bench: Bench) -> None:
 
 def measure_on(bench: Bench, count: int) -> None:
     """Measures all cases with so many processes."""
-    with open_crew(bench, "halo", HaloMember, count) as crew:
+    with open_crew(bench, HaloMember, count) as crew:
         for name, case in list(CASES.items())[0 if bench.full else -1 :]:
             crew.load(case)
             member = crew.member

@@ -20,7 +20,7 @@ from tranship.engine import Engine
 from tranship.errors import InvalidArgument
 
 from ..harness import Array, Bench, Bytes, random_bytes, spoil
-from ..quantiles import Outcome, report_outcomes
+from ..quantiles import Outcome, grouped, report_quantiles
 from ..registry import SeedOptions, counts, measures, names, option
 from .copies import engine_variant, memcpy_variant, numpy_variant
 from .random_shapes import BROADCAST, CLASSES, RandomShape, random_shapes
@@ -101,8 +101,8 @@ def shapes(bench: Bench) -> None:
     target = page_aligned(np.zeros(target_bytes + PAGE_BYTES, np.uint8))
     with Engine() as engine:
         outcomes = [convert(bench, engine, source, target, case) for case in cases]
-    groups = (*CLASSES, BROADCAST)
-    report_outcomes(bench, outcomes, groups, baseline="memcpy", other="NumPy")
+    groups = grouped(outcomes, (*CLASSES, BROADCAST))
+    report_quantiles(bench, groups, "memcpy", other="NumPy")
 
 
 def convert(

@@ -196,17 +196,20 @@ class FarStores:
         other.ask("make_stores", name=self.name, prefix=os.fspath(prefix), **how)
         self.views = [other.peer[f"{self.name}-{k}"] for k in range(count)]
 
+    def _do(self, do: str) -> Any:
+        return self.other.ask("stores", name=self.name, what=do)["result"]
+
     def spoil(self) -> None:
         """Spoils all instances."""
-        self.other.ask("spoil_stores", name=self.name)
+        self._do("spoil")
 
     def holds(self) -> bool:
         """Returns whether each instance has its content, as the other process compares it."""
-        return bool(self.other.ask("stores_hold", name=self.name)["same"])
+        return bool(self._do("holds"))
 
     def flush(self) -> None:
         """Waits until all instances are on the disk."""
-        self.other.ask("flush_stores", name=self.name)
+        self._do("flush")
 
     def move(self, number: int, target: FarStores, target_number: int) -> None:
         """Has the other process copy one of its instances into another, and waits."""

@@ -128,7 +128,7 @@ class MessageMember(Member):
 def gpu_messages(bench: Bench) -> None:
     """Measures every case of DDTBench; in small size, the smallest of each."""
     names = [name for name, _ in (cases() if bench.full else one_of_each(cases()))]
-    with open_crew(bench, "messages", MessageMember, 2) as crew:
+    with open_crew(bench, MessageMember, 2) as crew:
         for name in names:
             crew.load(name)
             member = crew.member

@@ -22,7 +22,7 @@ from tranship.types import Datatype
 
 from ..gpu.copies import DRIVER, Side, bare, find_library, gpu_engine, raw_copy
 from ..harness import SPOILED, Array, Bench, Bytes, Variant, random_bytes, same, timed, waited
-from ..quantiles import UPPER_QUANTILES, report_ratios
+from ..quantiles import UPPER_QUANTILES, Outcome, report_quantiles
 from ..registry import SeedOptions, measures
 from .ddtbench import Part, cases, one_of_each
 from .random_types import draw_all
@@ -333,6 +333,6 @@ def gpu_types(bench: Bench) -> None:
                 continue
             message = Message(room, repeated([drawn.type], bytes_max, span_max))
             case = f"{drawn.number}: {drawn.type!r}"
-            over += [(ratio, case) for ratio in measure(bench, case, message, None)]
+            over += [Outcome(case, ratio) for ratio in measure(bench, case, message, None)]
     groups = {"times of random types": over}
-    report_ratios(bench, groups, dict.fromkeys(groups, "sectors"), UPPER_QUANTILES)
+    report_quantiles(bench, groups, "sectors", quantiles=UPPER_QUANTILES)

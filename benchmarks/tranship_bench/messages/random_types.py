@@ -26,7 +26,7 @@ from tranship.types import Datatype
 
 from ..harness import Array, Bench, Bytes, MismatchError, Variant, spoil
 from ..host.copies import memcpy_run
-from ..quantiles import report_ratios
+from ..quantiles import Outcome, report_quantiles
 from ..registry import SeedOptions, measures
 from .mpi import Mpi, beside, in_turns, load_mpi
 
@@ -53,15 +53,15 @@ def random_types(bench: Bench) -> None:
     bench.conditions = {"seed": options.seed}
     bench.cold = False
     mpi = load_mpi(bench)
-    ratios: dict[str, list[tuple[float, str]]] = {}
+    outcomes: dict[str, list[Outcome]] = {}
     with Engine() as engine:
         for drawn in draw_all(options.seed, count):
             for way, medians in compare(bench, engine, mpi, drawn):
                 if mpi is not None:
                     ratio = medians["mpi"] / medians["tranship"]
-                    case = f"{drawn.number}: {drawn.type!r}"
-                    ratios.setdefault(beside(mpi, way), []).append((ratio, case))
-    report_ratios(bench, ratios, dict.fromkeys(ratios, "mpi"))
+                    outcome = Outcome(f"{drawn.number}: {drawn.type!r}", ratio)
+                    outcomes.setdefault(beside(mpi, way), []).append(outcome)
+    report_quantiles(bench, outcomes, "mpi")
 
 
 def draw_all(seed: int, count: int) -> Iterator[Drawn]:
