@@ -8,9 +8,7 @@ from pathlib import Path
 
 from tranship.errors import Error, NotFound
 
-from .drawings import curves
-from .drawings import messages as message_drawings
-from .drawings import shapes as shape_drawings
+from .drawings import curves, ranks
 from .drawings.tables import Rows, draw_table
 from .results import Line, folder_of_results, read_lines
 
@@ -100,12 +98,7 @@ def picture(bench: str, machine: str, folder: Path) -> Path:
 def draw_lines(bench: str, machine: str, lines: list[Line], known: list[Line], path: Path) -> Path:
     """Draws one picture of lines of a benchmark on one machine, and returns its path.
 
-    Args:
-        bench: Benchmark.
-        machine: Machine.
-        lines: Lines to draw.
-        known: All lines, among which a measured figure of a paper finds the simulated one.
-        path: The picture; its ending says the format.
+    A measured figure of a paper finds the simulated one among all lines that are known.
     """
     return draw_rows(bench, machine, rows_of(lines), known, path)
 
@@ -124,10 +117,10 @@ def draw_rows(bench: str, machine: str, rows: Rows, known: list[Line], path: Pat
         return curves.draw(
             bench, machine, [one for row in rows.values() for one in row.values()], path
         )
-    if bench in message_drawings.BENCHES:
-        return message_drawings.draw(bench, machine, rows, path)
-    if bench in shape_drawings.BENCHES:
-        return shape_drawings.draw(bench, machine, rows, path)
+    if bench in ranks.MESSAGES:
+        return ranks.draw_messages(bench, machine, rows, path)
+    if bench in ranks.SHAPES:
+        return ranks.draw_shapes(bench, machine, rows, path)
     base = bench.removesuffix(MEASURED)
     simulated = [line for line in known if line["bench"] == base != bench]
     papers = max((line["machine"] for line in simulated), default="")

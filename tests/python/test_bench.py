@@ -14,8 +14,7 @@ import pytest
 from tranship import Error, NotFound
 from tranship.cli import main
 from tranship_bench import benches, figures, harness, registry, targets
-from tranship_bench.drawings import shapes as shape_drawings
-from tranship_bench.drawings import tables
+from tranship_bench.drawings import ranks, tables
 from tranship_bench.host.random_shapes import BASE_BYTES_MAX, BROADCAST, CLASSES, random_shapes
 
 KEYS = {
@@ -305,7 +304,7 @@ def test_figures_of_random_shapes(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
     curves = []
     monkeypatch.setattr(
-        shape_drawings, "draw_class", lambda axes, title, cases: curves.append((title, len(cases)))
+        ranks, "draw_class", lambda axes, title, cases: curves.append((title, len(cases)))
     )
     lines = []
     for case, width, fields in [

@@ -261,15 +261,8 @@ def emit(
     found: dict[Pair, Simulated],
     values: dict[Pair, dict[str, float]],
 ) -> None:
-    """Reports the lines of a case: seconds until the last process has ended, and the mean of all.
-
-    Args:
-        bench: The benchmark.
-        case: Name of the case.
-        way: "put", "get" or "iteration".
-        load: Parameters of the case.
-        found: What was simulated, by design.
-        values: Further numbers.
+    """Reports the lines of the puts, the gets or whole iterations of all designs: seconds until the
+    last process has ended, and the mean of all.
     """
     count = load.bytes * (2 if way == "iteration" else 1)
     for pair, one in found.items():

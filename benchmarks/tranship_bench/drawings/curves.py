@@ -98,17 +98,7 @@ def number_of(line: Line, key: str) -> float | None:
 
 
 def draw(bench: str, machine: str, lines: Sequence[Line], path: Path) -> Path:
-    """Draws the panels of a benchmark of `CHARTS`.
-
-    Args:
-        bench: The benchmark.
-        machine: Machine of the lines.
-        lines: The lines.
-        path: The picture.
-
-    Returns:
-        The picture.
-    """
+    """Draws the panels of a benchmark of `CHARTS`, and returns the picture."""
     from matplotlib import pyplot
 
     chart = CHARTS[bench]

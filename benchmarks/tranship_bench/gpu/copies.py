@@ -168,15 +168,8 @@ def compare(
 ) -> None:
     """Measures one case: the engine beside a bare copy of as many bytes, and other variants.
 
-    Args:
-        bench: The benchmark.
-        case: Name of the case.
-        engine: The engine.
-        sides: Sources and targets.
-        order: Order of the source's dimensions in the target.
-        times: Copies in a row, where one is short.
-        limit: What the driver copies; default: between the same sides.
-        others: Further variants.
+    `order` is that of the source's dimensions in the target, `times` the number of copies in a row
+    where one is short; `limit` is what the driver copies, if not between the same sides.
     """
     wanted = []
     for k, (source, _) in enumerate(sides):

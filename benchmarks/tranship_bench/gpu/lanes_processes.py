@@ -190,14 +190,9 @@ def gpu_lanes_processes(bench: Bench) -> None:
 def measure_sizes(
     crew: Crew, memory: str, up: bool, processes: int, alone: dict[str, float]
 ) -> None:
-    """Measures copies of all sizes of one kind.
+    """Measures copies of all sizes between a memory of the host, "pinned" or "pageable", and GPUs.
 
-    Args:
-        crew: The processes.
-        memory: Memory of the host, "pinned" or "pageable".
-        up: Whether copies go to the GPUs.
-        processes: Number of the processes.
-        alone: Rate of one process alone for each kind and size, which the first call sets.
+    `alone` has the rate of one process for each kind and size, which the first call sets.
     """
     bench, member = crew.bench, crew.member
     assert isinstance(member, LaneMember)

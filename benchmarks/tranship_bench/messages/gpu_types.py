@@ -245,11 +245,7 @@ class Message:
 def measure(bench: Bench, case: str, message: Message, parts: list[Part] | None) -> list[float]:
     """Measures packs and unpacks of a message; returns their times over that of their sectors.
 
-    Args:
-        bench: The benchmark.
-        case: Name of the case.
-        message: The message.
-        parts: The same elements for other libraries; None: without these.
+    `parts` are the same elements for other libraries; None: without these.
     """
     room = message.room
     half = message.sector_bytes() // 2

@@ -135,15 +135,9 @@ Pairs = dict[str, tuple[Engine, Other]]
 def whole(
     bench: Bench, link: str, pairs: Pairs, plain: PlainSocket, count: int, copies: int = 0
 ) -> None:
-    """Measures a contiguous array, beside the plain socket.
+    """Measures an array of `count` numbers of eight bytes, beside the plain socket.
 
-    Args:
-        bench: The benchmark.
-        link: Name of the network.
-        pairs: Engines and other processes, by the variant's name.
-        plain: The plain socket.
-        count: Numbers of eight bytes.
-        copies: Short copies in a row, each waited for; 0: one copy.
+    With `copies`, so many short copies in a row are each waited for.
     """
     source: Array = seeded((count,), "f8", SEED)
     data = source.data.cast("B")

@@ -108,13 +108,7 @@ def measure_beside_nixl(
 ) -> dict[str, float]:
     """Measures our variants, and NIXL's in the same turns if NIXL is installed.
 
-    Args:
-        bench: The benchmark.
-        case: Name of the case.
-        variants: Our variants.
-        pieces: Number of pieces, and bytes of each.
-        repetitions: Number of rounds that count.
-        operations: Writes of NIXL in a row, of which the mean counts.
+    `pieces` are their number and bytes; of `operations` writes of NIXL in a row the mean counts.
     """
     count, piece_bytes = pieces
     total = count * piece_bytes

@@ -153,13 +153,8 @@ class Workload:
         return self.into(f"put and get, {name}", timed(work), whole, out, "python")
 
     def bare(self, boxes: list[Box], there: list[Array], out: Array, *, put: bool) -> Variant:
-        """Returns the variant of the engine's own copies of the same bytes, one after another.
-
-        Args:
-            boxes: Boxes of the data.
-            there: Arrays of the other process, one for each box.
-            out: Memory here for all boxes together.
-            put: Whether the copies go to the other process.
+        """Returns the variant of the engine's own copies of boxes of the data, one after another, to
+        arrays of the other process, or from them into memory here for all boxes.
         """
         parts = [out] if len(boxes) == 1 else [out[box] for box in boxes]
         sources = [self.data[box] for box in boxes]
