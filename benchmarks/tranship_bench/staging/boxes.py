@@ -153,8 +153,9 @@ class Workload:
         return self.into(f"put and get, {name}", timed(work), whole, out, "python")
 
     def bare(self, boxes: list[Box], there: list[Array], out: Array, *, put: bool) -> Variant:
-        """Returns the variant of the engine's own copies of boxes of the data, one after another, to
-        arrays of the other process, or from them into memory here for all boxes.
+        """Returns the variant of the engine's own copies of boxes, one after another.
+
+        They go to arrays of the other process, or from them into memory here for all boxes.
         """
         parts = [out] if len(boxes) == 1 else [out[box] for box in boxes]
         sources = [self.data[box] for box in boxes]
