@@ -24,6 +24,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ import numpy as np
 from tranship.arrays import File
 from tranship.engine import Engine
 
+from ..gpu.copies import Side
 from ..harness import (
     CHUNK_BYTES,
     Array,
@@ -39,9 +41,6 @@ from ..harness import (
     Variant,
     as_bytes,
     blank,
-    blank_array,
-    same,
-    spoil,
     timed,
 )
 from ..processes.data import seeded
@@ -114,51 +113,73 @@ def bench_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="tranship-bench-")
 
 
+@dataclass(frozen=True)
+class Conversion:
+    """A shape in the source, and the order of its dimensions in the target."""
+
+    name: str
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @property
+    def turned(self) -> tuple[int, ...]:
+        """Returns the shape in the target."""
+        return tuple(self.shape[k] for k in self.order)
+
+    def applied(self, array: Array) -> Array:
+        """Returns the array that is expected in the target."""
+        return np.ascontiguousarray(array.reshape(self.shape).transpose(self.order))
+
+
 @measures("file", "files read and written, in the same layout or transposed")
 def file(bench: Bench) -> None:
     """Measures reads and writes of files, in the same layout and transposed."""
     bench.cold = False
     shape = (16384, 16384) if bench.full else (256, 512)
     array = seeded(shape, "f4", SEED_HERE)
-    transposed = np.ascontiguousarray(array.T)
+    ways = [Conversion("", shape, (0, 1)), Conversion("transposed", shape, (1, 0))]
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, Engine() as engine:
-        source = Path(folder) / "in.bin"
-        write_file(source, array, array.nbytes)
-        targets = [Path(folder) / f"out{k}.bin" for k in range(2)]
-        for path in targets:
-            write_file(path, None, array.nbytes)
-        reads = [
-            reading(engine, source, "same layout", array, shape),
-            reading(engine, source, "transposed", transposed, shape),
-        ]
-        writes = [
-            writing(engine, targets[0], "same layout", array, array),
-            writing(engine, targets[1], "transposed", array.T, transposed),
-        ]
-        for way, variants in (("file to memory", reads), ("memory to file", writes)):
+        paths = [Path(folder) / f"{k}.bin" for k in range(2)]
+        for way, variant_of in (("file to memory", reading), ("memory to file", writing)):
+            for path in paths:
+                write_file(path, array, array.nbytes)
+            variants = [
+                variant_of(engine, path, "", "pageable", conversion, array)
+                for path, conversion in zip(paths, ways, strict=True)
+            ]
+            variants[0].name = "same layout"
             case = f"{way}, f4, {shape[0]}x{shape[1]}"
             bench.measure(case, variants, array.nbytes, 5, "same layout")
 
 
 def reading(
-    engine: Engine, path: Path, name: str, expected: Array, shape: tuple[int, ...]
+    engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
 ) -> Variant:
-    """Returns the variant that reads the file into a new array; transposed if so expected."""
-    target = blank_array(expected.shape, expected.dtype)
-    view = target if name == "same layout" else target.T
-
-    source = File(path, extents=shape, fields="f4")
+    """Returns the variant that reads the file, which holds `array`, into new memory."""
+    source = File(path, extents=conversion.shape, fields="f4")
+    target = Side(engine, memory, conversion.turned, "f4")
+    view = target.array.transpose(tuple(int(k) for k in np.argsort(conversion.order)))
+    expected = as_bytes(conversion.applied(array))
     run = timed_copy(engine, source, view)
-    prepare = both_of(lambda: spoil(target), lambda: forget(path))
-    return Variant(name, run, lambda: same(target, expected), prepare)
+    plan = engine.plan(source, view, buffer_bytes=BUFFER_BYTES)
+    way = target.variant(f"{name}{conversion.name}", run, expected, path=str(plan))
+    way.prepare = both_of(target.spoil, lambda: forget(path))
+    return way
 
 
-def writing(engine: Engine, path: Path, name: str, source: Array, expected: Array) -> Variant:
-    """Returns the variant that writes an array to a file with allocated blocks and flushes it."""
-    target = File(path, extents=source.shape, fields="f4", mode="r+")
-    run = timed_copy(engine, source, target, target.flush)
-    return file_variant(name, run, path, expected)
+def writing(
+    engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
+) -> Variant:
+    """Returns the variant that writes to the file, with blocks allocated, and flushes it."""
+    source = Side(engine, memory, conversion.shape, "f4")
+    source.write(as_bytes(array))
+    view = source.array.transpose(conversion.order)
+    target = File(path, extents=conversion.turned, fields="f4", mode="r+")
+    run = timed_copy(engine, view, target, target.flush)
+    plan = engine.plan(view, target, buffer_bytes=BUFFER_BYTES)
+    expected = conversion.applied(array)
+    return file_variant(f"{name}{conversion.name}", run, path, expected, path=str(plan))
 
 
 def file_variant(
@@ -182,10 +203,10 @@ def three_hops(bench: Bench) -> None:
         for path in (end, alone):
             write_file(path, None, array.nbytes)
         other.ask("file", name="out", path=os.fspath(end), shape=shape, dtype="f4")
-        read = reading(engine, start, "same layout", array, shape)
-        write = writing(engine, alone, "hop", array, array)
+        plain = Conversion("", shape, (0, 1))
+        read = reading(engine, start, "file_read alone", "pageable", plain, array)
+        write = writing(engine, alone, "file_write alone", "pageable", plain, array)
         both = both_files(read, write)
-        read.name, write.name = "file_read alone", "file_write alone"
         send = timed_copy(engine, array, other.array("plain", "plain", shape, "f4"))
         sending = other.variant("remote_write alone", send, "plain", SEED_HERE)
         source = File(start, extents=shape, fields="f4")

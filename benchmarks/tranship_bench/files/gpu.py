@@ -16,41 +16,17 @@ conversion on the way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from tranship.arrays import File
-from tranship.engine import Engine
-
-from ..gpu.copies import Side, gpu_engine
-from ..harness import Array, Bench, Variant, as_bytes
+from ..gpu.copies import gpu_engine
+from ..harness import Bench
 from ..processes.data import seeded
 from ..processes.remote import SEED_HERE
 from ..registry import measures
-from .disk import BUFFER_BYTES, bench_folder, both_of, file_variant, forget, timed_copy, write_file
+from .disk import BUFFER_BYTES, Conversion, bench_folder, reading, write_file, writing
 
 ALONE = "file alone, pinned"
 PLACES = ((ALONE, "pinned"), ("file alone, pageable", "pageable"), ("device", "device0"))
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """A shape in the source, and the order of its dimensions in the target."""
-
-    name: str
-    shape: tuple[int, ...]
-    order: tuple[int, ...]
-
-    @property
-    def turned(self) -> tuple[int, ...]:
-        """Returns the shape in the target."""
-        return tuple(self.shape[k] for k in self.order)
-
-    def applied(self, array: Array) -> Array:
-        """Returns the array that is expected in the target."""
-        return np.ascontiguousarray(array.reshape(self.shape).transpose(self.order))
 
 
 @measures("gpu-file", "files read and written from a GPU, beside the file alone")
@@ -74,32 +50,3 @@ def gpu_file(bench: Bench) -> None:
             variants = [variant_of(engine, path, *way, array) for way in ways]
             case = f"{direction}, f4, {rows}x{columns}"
             bench.measure(case, variants, array.nbytes, 5, ALONE)
-
-
-def reading(
-    engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
-) -> Variant:
-    """Returns the variant that reads the file, which holds `array`, into new memory."""
-    source = File(path, extents=conversion.shape, fields="f4")
-    target = Side(engine, memory, conversion.turned, "f4")
-    view = target.array.transpose(tuple(int(k) for k in np.argsort(conversion.order)))
-    expected = as_bytes(conversion.applied(array))
-    run = timed_copy(engine, source, view)
-    plan = engine.plan(source, view, buffer_bytes=BUFFER_BYTES)
-    way = target.variant(f"{name}{conversion.name}", run, expected, path=str(plan))
-    way.prepare = both_of(target.spoil, lambda: forget(path))
-    return way
-
-
-def writing(
-    engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
-) -> Variant:
-    """Returns the variant that writes to the file, with blocks allocated, and flushes it."""
-    source = Side(engine, memory, conversion.shape, "f4")
-    source.write(as_bytes(array))
-    view = source.array.transpose(conversion.order)
-    target = File(path, extents=conversion.turned, fields="f4", mode="r+")
-    run = timed_copy(engine, view, target, target.flush)
-    plan = engine.plan(view, target, buffer_bytes=BUFFER_BYTES)
-    expected = conversion.applied(array)
-    return file_variant(f"{name}{conversion.name}", run, path, expected, path=str(plan))

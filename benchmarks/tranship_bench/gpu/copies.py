@@ -45,6 +45,7 @@ from ..harness import (
     Variant,
     as_bytes,
     blank,
+    blank_array,
     random_bytes,
     same,
     waited,
@@ -126,17 +127,22 @@ class Side:
         self.memory = memory
         self.device = int(memory[6:]) if memory.startswith("device") else 0
         if memory == "pageable":
-            self.array: Any = np.empty(shape, dtype)
+            self.array: Any = blank_array(shape, dtype)
         else:
             self.array = engine.empty(shape, dtype, memory=memory)
         self.nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
 
     def write(self, data: Bytes) -> None:
         """Fills the array, or its first bytes, by a bare copy."""
+        if self.memory in ("pageable", "host"):
+            as_bytes(self.array)[: data.nbytes] = data
+            return
         raw(self.engine, [(address_of(data), address_of(self.array), data.nbytes, self.device)])
 
     def read(self, count: int | None = None) -> Bytes:
         """Returns the array's bytes, or the first ones, by a bare copy."""
+        if self.memory in ("pageable", "host"):
+            return as_bytes(self.array)[:count]
         data = np.empty(self.nbytes if count is None else count, np.uint8)
         raw(self.engine, [(address_of(self.array), address_of(data), data.nbytes, self.device)])
         return data

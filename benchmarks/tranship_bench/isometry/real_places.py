@@ -28,7 +28,7 @@ from tranship.peer import Peer
 
 from ..files.disk import file_holds, forget, spoil_file, write_file
 from ..gpu.copies import Side
-from ..harness import Array, Bench, as_bytes, blank_array, nothing, same, spoil
+from ..harness import Array, Bench, as_bytes, nothing, same
 from ..processes.data import seeded
 from ..processes.peer import Program, child_environment
 
@@ -113,21 +113,14 @@ def make_store(engine: Engine, word: str, form: Form, path: Path, device: int) -
             partial(forget, path),
             partial(path.unlink, missing_ok=True),
         )
-    if word in GPU_WORDS:
-        memory = "pinned" if word == "ZCM" else f"device{device}"
-        side = Side(engine, memory, form.shape, "u4")
-        view = side.array.transpose((1, 0)) if form.soa else side.array
-        return Store(
-            view,
-            lambda content: side.write(as_bytes(content)),
-            side.spoil,
-            lambda content: same(side.read(), as_bytes(content)),
-        )
-    array: Any = blank_array(form.shape, "u4")
-    if word == SHARED:
-        array = engine.empty(form.shape, "u4")
-    view = array.T if form.soa else array
-    return Store(view, partial(np.copyto, array), partial(spoil, array), partial(same, array))
+    memories = {"ZCM": "pinned", "FBM": f"device{device}", SHARED: "host", "SYS": "pageable"}
+    side = Side(engine, memories[word], form.shape, "u4")
+    return Store(
+        side.array.transpose((1, 0)) if form.soa else side.array,
+        lambda content: side.write(as_bytes(content)),
+        side.spoil,
+        lambda content: same(side.read(), as_bytes(content)),
+    )
 
 
 class Stores:
