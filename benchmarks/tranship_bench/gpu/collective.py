@@ -2,8 +2,7 @@
 
 A matrix of 256 MiB of each GPU goes in blocks to all other GPUs: broadcast, scatter, all to all.
 Beside the driver's bare copies of as many bytes, all submitted at once, and PyTorch's copies. The
-driver's are each in a stream of its source, the targets one after another or in turns, or in a
-stream of its target.
+driver's are each in a stream of its source, and the targets take turns.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from ..harness import Bench, Variant, as_bytes, random_bytes, same, timed, waite
 from ..registry import measures
 from .copies import DRIVER, Copy, Side, address_of, bare, find_library, gpu_count, gpu_engine
 
+IN_TURNS = f"{DRIVER} in turns"
 TIMES = 4
 """Number of operations in a row, whose ends are waited for together."""
 
@@ -81,21 +81,21 @@ class Arrays:
         targets = {gpu: given(side) for gpu, side in self.targets.items()}
         return self.pairs([given(side) for side in self.sources], targets)
 
-    def bare(self, name: str, by_source: bool, in_turns: bool = False) -> Variant:
-        """Returns the driver's copies of as many bytes, each in a stream of one of its two GPUs.
+    def bare(self) -> Variant:
+        """Returns the driver's copies of as many bytes, each in a stream of its source.
 
-        In turns, the first targets of all sources are different GPUs, and so the second ones.
+        The first targets of all sources are different GPUs, and so the second ones.
         """
         gpus = len(self.sources)
         count = self.nbytes // len(self.moves)
         copies: list[Copy] = []
         for one, block, to, place in sorted(
-            self.moves, key=lambda move: (move[2] - move[0]) % gpus if in_turns else 0
+            self.moves, key=lambda move: (move[2] - move[0]) % gpus
         ):
             source_at = address_of(self.sources[one].array) + block * count
             target_at = address_of(self.targets[to].array) + place * count
-            copies.append((source_at, target_at, count, one if by_source else to))
-        return bare(self.engine, *copies, times=TIMES, name=name)
+            copies.append((source_at, target_at, count, one))
+        return bare(self.engine, *copies, times=TIMES, name=IN_TURNS)
 
     def spoil(self) -> None:
         """Spoils all targets."""
@@ -127,16 +127,10 @@ def measure(bench: Bench, engine: Engine, case: str, arrays: Arrays, torch: Any)
     check, clear = arrays.right, arrays.spoil
     conditions = {"copies": TIMES, "pairs": len(pairs)}
     run = waited(partial(engine.copy_all, pairs), times=TIMES)
-    in_turns = f"{DRIVER} in turns"
-    variants = [
-        Variant("tranship", run, check, clear, conditions),
-        arrays.bare(DRIVER, True),
-        arrays.bare(in_turns, True, in_turns=True),
-        arrays.bare(f"{DRIVER} of the targets", False),
-    ]
+    variants = [Variant("tranship", run, check, clear, conditions), arrays.bare()]
     if torch is not None:
         variants.append(Variant("PyTorch", by_torch(arrays, torch), check, clear))
-    bench.measure(case, variants, arrays.nbytes * TIMES, 7, in_turns)
+    bench.measure(case, variants, arrays.nbytes * TIMES, 7, IN_TURNS)
 
 
 @measures("gpu-collective", "boxes of GPUs to all other GPUs: broadcast, scatter, all to all")

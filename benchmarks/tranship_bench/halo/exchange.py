@@ -16,7 +16,7 @@ from mpi4py import MPI
 from tranship.engine import Engine
 from tranship.halo import Field, all_directions
 
-from ..harness import Array, mean_of
+from ..harness import mean_of
 from ..messages.mpi import measure_together
 from .cases import CASES, fields_of_block, inside_of
 
@@ -102,40 +102,27 @@ def with_types(block: Block, anew: bool) -> Exchange:
     return exchange
 
 
-def with_numpy(block: Block) -> Exchange:
-    """Returns an exchange that packs and unpacks with NumPy's slices."""
+def with_numpy(block: Block, packs: bool = True) -> Exchange:
+    """Returns an exchange that packs and unpacks with NumPy's slices; or its messages alone, which
+    any exchange sends.
+    """
     messages = []
     for direction, rank, sent, received in tagged(block):
         borders = [field.border(direction) for field in block.fields]
         ghosts = [field.ghosts(direction) for field in block.fields]
-        out, got = (np.empty((len(boxes), *boxes[0].shape)) for boxes in (borders, ghosts))
+        out, got = (np.zeros((len(boxes), *boxes[0].shape)) for boxes in (borders, ghosts))
         messages.append((borders, ghosts, out, got, rank, sent, received))
 
     def exchange() -> None:
         requests = [block.comm.Irecv(got, rank, tag) for _, _, _, got, rank, _, tag in messages]
         for borders, _, out, _, rank, tag, _ in messages:
-            for k, border in enumerate(borders):
+            for k, border in enumerate(borders if packs else ()):
                 out[k] = border
             requests.append(block.comm.Isend(out, rank, tag))
         MPI.Request.Waitall(requests)
         for _, ghosts, _, got, *_ in messages:
-            for k, ghost in enumerate(ghosts):
+            for k, ghost in enumerate(ghosts if packs else ()):
                 ghost[...] = got[k]
-
-    return exchange
-
-
-def contiguous(block: Block) -> Exchange:
-    """Returns the messages alone, without packing: what any exchange takes."""
-    messages: list[tuple[Array, Array, int, int, int]] = []
-    for direction, rank, sent, received in tagged(block):
-        count = sum(field.ghosts(direction).size for field in block.fields)
-        messages.append((np.zeros(count), np.zeros(count), rank, sent, received))
-
-    def exchange() -> None:
-        requests = [block.comm.Irecv(got, rank, tag) for _, got, rank, _, tag in messages]
-        requests += [block.comm.Isend(out, rank, tag) for out, _, rank, tag, _ in messages]
-        MPI.Request.Waitall(requests)
 
     return exchange
 
@@ -156,7 +143,7 @@ def measure(engine: Engine, name: str, block: Block) -> None:
         "numpy": with_numpy(block),
     }
     checks = {variant: partial(block.filled_by, exchange) for variant, exchange in ways.items()}
-    ways["contiguous"] = contiguous(block)
+    ways["contiguous"] = with_numpy(block, packs=False)
     timers = {variant: partial(timed, exchange) for variant, exchange in ways.items()}
     measure_together(name, halo.nbytes, checks, timers, SAMPLE_S, ROUNDS_MAX)
 

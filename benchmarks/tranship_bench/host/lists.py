@@ -17,11 +17,11 @@ import numpy as np
 from tranship.engine import Engine
 
 from ..gpu.copies import SHORT_TIMES, Side, gpu_count, gpu_engine
-from ..harness import Array, Bench, Bytes, Variant, blank, timed, waited
+from ..harness import Bench, Bytes, Variant, blank, waited
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..registry import measures
-from .copies import into, memcpy_run
+from .copies import into
 
 TOTAL_BYTES = 64 << 20
 PIECE_BYTES = (4096, 512)
@@ -40,7 +40,6 @@ class Scattered:
         self.wanted: Bytes = seeded((self.bytes,), "u1", SEED)
         self.source = np.empty_like(self.wanted)
         self.source.reshape(count, -1)[read] = self.wanted.reshape(count, -1)[written]
-        self.indices = read, written
         self.case = f"{self.bytes >> 20} MiB in {count} scattered pieces of {piece_bytes} B"
 
     def run(self, engine: Engine, source: Any, target: Any, times: int = 1) -> Callable[[], float]:
@@ -67,27 +66,19 @@ def lists(bench: Bench) -> None:
         distant = stack.enter_context(Other(far, theirs))
         for piece_bytes in PIECE_BYTES:
             pieces = Scattered(bench, piece_bytes)
-            within(bench, engine, pieces)
+            target = blank(pieces.bytes)
+            run = pieces.run(engine, pieces.source, target)
+            variants = [
+                into(target, pieces.wanted, "tranship", run, timed="python"),
+                whole(engine, pieces.source, target),
+            ]
+            case = f"{pieces.case}, within a process"
+            bench.measure(case, variants, pieces.bytes, 9, "one piece")
             for kind in ("plain", "shared"):
                 case = f"{pieces.case}, to another process's {kind} memory"
                 between(bench, engine, other, pieces.source, kind, case, pieces)
             case = f"{pieces.case}, to another process over TCP on loopback"
             between(bench, far, distant, pieces.source, "plain", case, pieces)
-
-
-def within(bench: Bench, engine: Engine, pieces: Scattered) -> None:
-    """Measures pieces within this process, beside NumPy's indexing and one thread's memcpy."""
-    source, target = pieces.source, blank(pieces.bytes)
-    read, written = pieces.indices
-    rows = target.reshape(len(read), -1)
-
-    def indexed() -> None:
-        rows[written] = source.reshape(len(read), -1)[read]
-
-    runs = {"tranship": pieces.run(engine, source, target), "NumPy's indexing": timed(indexed)}
-    variants = [into(target, pieces.wanted, *one, timed="python") for one in runs.items()]
-    variants += [whole(engine, source, target), Variant("memcpy", memcpy_run(source, target))]
-    bench.measure(f"{pieces.case}, within a process", variants, pieces.bytes, 9, "one piece")
 
 
 def between(
@@ -100,17 +91,12 @@ def between(
     pieces: Scattered,
     times: int = 1,
 ) -> None:
-    """Measures pieces to an array of another process; of host memory, beside memcpy."""
+    """Measures pieces to an array of another process."""
     there = other.array("pieces", kind, (pieces.bytes,), "u1")
     path = str(engine.plan(source, there))
     run = pieces.run(engine, source, there, times)
-    variants = [
-        other.variant("tranship", run, "pieces", SEED, timed="python", path=path),
-        whole(engine, source, there, times),
-    ]
-    if source is pieces.source:
-        here: Array = blank(pieces.bytes)
-        variants.append(Variant("memcpy", memcpy_run(pieces.source, here)))
+    ours = other.variant("tranship", run, "pieces", SEED, timed="python", path=path)
+    variants = [ours, whole(engine, source, there, times)]
     bench.measure(case, variants, pieces.bytes * times, 9, "one piece")
     other.ask("withdraw", name="pieces")
 

@@ -50,14 +50,6 @@ GROUPS: dict[str, tuple[Ends, ...]] = {
 Hop = Callable[[], object]
 
 
-@dataclass(order=True)
-class Queued:
-    """A hop that waits for a copier thread."""
-
-    rank: tuple[int, int]
-    transfer: Transfer = field(compare=False)
-
-
 @dataclass
 class Transfer:
     """Hops through one slot, one after the other."""
@@ -68,6 +60,9 @@ class Transfer:
     done: Future[None] = field(default_factory=Future)
     hops: list[Hop] = field(default_factory=list)
     slot: int = 0
+
+    def __lt__(self, other: Transfer) -> bool:
+        return (-self.priority, self.order) < (-other.priority, other.order)
 
 
 class Copiers:
@@ -80,7 +75,7 @@ class Copiers:
     def __init__(self, threads: int, slots: int) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[Transfer] = deque()
-        self._ready: list[Queued] = []
+        self._ready: list[Transfer] = []
         self._free = list(range(slots))
         self._order = 0
         self._stopping = False
@@ -105,7 +100,7 @@ class Copiers:
             self._enqueue(transfer)
 
     def _enqueue(self, transfer: Transfer) -> None:
-        heapq.heappush(self._ready, Queued((-transfer.priority, transfer.order), transfer))
+        heapq.heappush(self._ready, transfer)
         self._changed.notify()
 
     def _serve(self) -> None:
@@ -114,7 +109,7 @@ class Copiers:
                 self._changed.wait_for(lambda: self._ready or self._stopping)
                 if not self._ready:
                     return
-                transfer = heapq.heappop(self._ready).transfer
+                transfer = heapq.heappop(self._ready)
             try:
                 transfer.hops.pop(0)()
             except Exception as error:

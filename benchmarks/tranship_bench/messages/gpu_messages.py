@@ -19,7 +19,7 @@ from tranship.typed_ends import packed_places
 
 from ..gpu.copies import raw, raw_copy
 from ..gpu.crew import LATENCY_ORIENTED, WIRE, Member, open_crew
-from ..harness import SPOILED, Bench, Bytes, nothing, random_bytes, same, waited
+from ..harness import SPOILED, Bench, Bytes, nothing, random_bytes, same
 from ..registry import measures
 from .ddtbench import cases, one_of_each
 
@@ -99,8 +99,11 @@ class MessageMember(Member):
         def chained() -> None:
             self.wire.start(after=self.pack.start()).wait(timeout=60)
 
+        def done(copy: Any) -> None:
+            copy.start().wait(timeout=60)
+
         wire, unpack, direct = (
-            waited(copy.start) for copy in (self.wire, self.unpack, self.direct)
+            partial(done, copy) for copy in (self.wire, self.unpack, self.direct)
         )
         return {
             "tranship": partial(self.there_and_back, direct, nothing),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -167,28 +168,21 @@ def compare(
         source[:] = original
         engine.unpack(np.zeros_like(packed), source, kind)
 
-    def unpacked() -> bool:
-        return np.array_equal(source, original)
+    pack = partial(np.array_equal, packed, wanted), partial(spoil, packed)
+    unpack = partial(np.array_equal, source, original), clear
+    for unpacks, way, (check, prepare) in ((False, "pack", pack), (True, "unpack", unpack)):
+        ends = (packed, source) if unpacks else (source, packed)
+        ready = engine.prepare(*ends, types=(None, kind) if unpacks else (kind, None))
+        prepare()
 
-    def check() -> bool:
-        return np.array_equal(packed, wanted)
+        def ours(ready: Any = ready) -> None:
+            ready.start().wait()
 
-    def prepare() -> None:
-        spoil(packed)
-
-    for unpacks, way in ((False, "pack"), (True, "unpack")):
-        arrived, spoiled = (unpacked, clear) if unpacks else (check, prepare)
-        ends, kinds = (
-            ((packed, source), (None, kind)) if unpacks else ((source, packed), (kind, None))
-        )
-        ready = engine.prepare(*ends, types=kinds)
-        spoiled()
-        ours = in_turns(lambda ready=ready: ready.start().wait())  # type: ignore[misc]
-        variants = [Variant("tranship", ours, arrived, spoiled, {"timed": "python"})]
+        runs: dict[str, Callable[[], object]] = {"tranship": ours}
         if mpi:
-            call = in_turns(mpi.call(whole, packed, unpacks))
-            variants.append(Variant("mpi", call, arrived, spoiled, {"library": mpi.name}))
+            runs["mpi"] = mpi.call(whole, packed, unpacks)
+        how = {"timed": "python"} | ({"library": mpi.name} if mpi else {})
+        variants = [Variant(name, in_turns(run), check, prepare, how) for name, run in runs.items()]
         variants.append(Variant("memcpy", memcpy_run(packed, np.empty_like(packed))))
         case = beside(mpi, f"{drawn.number}: {kind!r}, {way}")
-        baseline = "mpi" if mpi else "memcpy"
-        yield way, bench.measure(case, variants, packed.nbytes, 5, baseline)
+        yield way, bench.measure(case, variants, packed.nbytes, 5, "mpi" if mpi else "memcpy")

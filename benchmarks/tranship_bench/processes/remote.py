@@ -9,8 +9,8 @@ transposed.
 - Follows: Maximal Overlap (IPDPS'16): non-contiguous data at throughput.
 - NIXL (`pip install --no-deps nixl-cu13 numpy`) does the same in the same turns:
   `tranship_bench/peers/nixl.py`.
-- Warm, as other libraries are measured, and cold. NIXL's processes are stopped while it is not
-  their turn: they look for work without pause, and there may be no cores to spare.
+- Warm, as other libraries are measured. NIXL's processes are stopped while it is not their turn:
+  they look for work without pause, and there may be no cores to spare.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def measure_layout(
 @measures("pieces", "8 MiB as 16,384 pieces to another process, beside NIXL")
 def pieces(bench: Bench) -> None:
     """Measures many short pieces to another process, beside NIXL where it is installed."""
+    bench.cold = False
     count = bench.pick(PIECES, 256)
     columns, stride = PIECE_BYTES // 8, 2 * PIECE_BYTES // 8
     shape = (count, stride)
@@ -91,10 +92,7 @@ def pieces(bench: Bench) -> None:
             variants.append(variant)
         bench.conditions["stride_bytes"] = stride * 8
         case = f"{count} pieces of {PIECE_BYTES} B"
-        for cold in (False, True):
-            bench.cold = cold
-            name = f"{case}, cold" if cold else case
-            measure_beside_nixl(bench, name, variants, (count, PIECE_BYTES), 31)
+        measure_beside_nixl(bench, case, variants, (count, PIECE_BYTES), 31)
 
 
 def measure_beside_nixl(

@@ -20,7 +20,7 @@ import numpy as np
 from tranship.engine import Engine
 from tranship.errors import Timeout
 
-from ..harness import WAIT_SECONDS_MAX, Array, blank_array, waited
+from ..harness import WAIT_SECONDS_MAX, Array, blank_array
 from ..processes.child import Service, serve
 from .sum import computed_by, device_triple, first_gpu, prepare
 
@@ -72,7 +72,9 @@ def wait_for(cell: Array, number: int, what: str, check: Callable[[], None] | No
 
 def copy_all(engine: Engine, *pairs: tuple[Any, Any]) -> None:
     """Makes copies at once and waits for the end of the last."""
-    waited(*(lambda pair=pair: engine.copy(*pair) for pair in pairs))()
+    events = [engine.copy(source, target) for source, target in pairs]
+    for event in events:
+        event.wait(timeout=WAIT_SECONDS_MAX)
 
 
 class Server(Service):
