@@ -121,6 +121,8 @@ def draw_rows(bench: str, machine: str, rows: Rows, known: list[Line], path: Pat
         return ranks.draw_messages(bench, machine, rows, path)
     if bench in ranks.SHAPES:
         return ranks.draw_shapes(bench, machine, rows, path)
+    if len(rows) > ranks.CASES_MAX:
+        return ranks.draw_many(bench, machine, rows, path)
     base = bench.removesuffix(MEASURED)
     simulated = [line for line in known if line["bench"] == base != bench]
     papers = max((line["machine"] for line in simulated), default="")

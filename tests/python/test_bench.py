@@ -374,8 +374,6 @@ def test_times_and_rates_are_told_apart():
     assert list(rates) == ["64 MiB"] and list(times) == ["8 B", "start"]
     assert tables.unit_of(2.5e-6)[1] == "us"
     assert tables.value_text(result_line(median_s=6e-8), True).startswith("60 ns  (1.50 x memcpy)")
-    assert tables.group_of("records to columns, 8 x f32") == "records to columns"
-    assert tables.group_of("16384 pieces of 4 KiB") == "pieces"
 
 
 def test_a_variant_has_one_colour_in_every_chart():

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from tranship.files import save_figure
 
 from ..host.random_shapes import CLASSES
-from .tables import DOTS_PER_INCH, FIXED, Rows
+from .tables import DOTS_PER_INCH, FIXED, Rows, colours_of, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["MESSAGES", "SHAPES", "draw_messages", "draw_shapes"]
+__all__ = ["CASES_MAX", "MESSAGES", "SHAPES", "draw_many", "draw_messages", "draw_shapes"]
 
 Line = dict[str, Any]
 
@@ -29,6 +29,9 @@ MESSAGES = {
 
 SHAPES = {"shapes": 1.8, "gpu-shapes": 1.1}
 """End of the vertical axis: two threads may be faster than one thread's copy."""
+
+CASES_MAX = 60
+"""More cases than these are drawn in ascending order, without their names."""
 
 KINDS = ("elements of 1 to 3 bytes", "of 4 to 16 bytes", "records of several fields")
 """Rows of the picture of shapes."""
@@ -49,6 +52,25 @@ def draw_ranked(axes: Axes, values: Sequence[float], label: str, colour: str) ->
     """Draws values in ascending order, over the share of those that are less."""
     places = [100 * k / max(len(values) - 1, 1) for k in range(len(values))]
     axes.plot(places, sorted(values), color=colour, label=label, marker=".", linewidth=1.2)
+
+
+def draw_many(bench: str, machine: str, rows: Rows, path: Path) -> Path:
+    """Draws the rates of many cases, a curve for each variant."""
+    from matplotlib import pyplot
+
+    lines = [line for row in rows.values() for line in row.values()]
+    figure, axes = pyplot.subplots(figsize=(9, 5), layout="constrained")
+    for name, colour in colours_of(dict.fromkeys(line["variant"] for line in lines)).items():
+        rates = [line["gbps"] for line in lines if line["variant"] == name]
+        draw_ranked(axes, rates, f"{name}: {len(rates)}", colour)
+    axes.grid(alpha=0.3)
+    axes.set_xlabel("cases that are slower, %")
+    axes.set_ylabel("GB/s, median")
+    axes.set_title(title_of(bench, machine, lines), fontsize=10)
+    axes.legend(frameon=False, fontsize=9)
+    save_figure(figure, path, dpi=DOTS_PER_INCH)
+    pyplot.close(figure)
+    return path
 
 
 def draw_messages(bench: str, machine: str, rows: Rows, path: Path) -> Path:

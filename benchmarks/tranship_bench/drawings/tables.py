@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import statistics
 import textwrap
 import zlib
 from collections.abc import Sequence
@@ -35,12 +33,6 @@ SPREAD_MAX = 50.0
 
 BARS_MAX = 48
 """A drawing with more bars has dots instead, all variants of a case in one row."""
-
-CASE_MAX = 60
-"""Letters of a case's name beside its dot."""
-
-CASES_MAX = 60
-"""A drawing with more cases has one row for each group of cases."""
 
 DOTS_PER_INCH = 130
 
@@ -94,8 +86,6 @@ def draw_table(
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    if len(rows) > CASES_MAX:
-        return draw_groups(bench, machine, rows, path)
     parts = [
         (part, timed)
         for some in (simulated or {}, rows)
@@ -309,57 +299,3 @@ def value_text(line: Line, timed: bool) -> str:
     value = line["median_s"] / scale if timed else line["gbps"]
     text = (f"{value:.3g}" if value < 100 else f"{value:,.0f}") + (f" {unit}" if unit else "")
     return f"{text}  ({line['ratio']:.2f} x {line['baseline']})" if "ratio" in line else text
-
-
-def draw_groups(bench: str, machine: str, rows: Rows, path: Path) -> Path:
-    """Draws many cases on one page: a row for each group of cases, a dot for each case.
-
-    Cases belong to one group if their names begin with the same words, numbers aside.
-    """
-    from matplotlib import pyplot
-
-    groups: dict[str, list[tuple[float, str]]] = {}
-    fractions = all("fraction" in line for row in rows.values() for line in row.values())
-    for case, row in rows.items():
-        for line in row.values():
-            value = line["fraction"] if fractions else line["gbps"]
-            groups.setdefault(group_of(case), []).append((value, case))
-    height = max(0.42 * len(groups) + 1.8, 2.8)
-    figure, axes = pyplot.subplots(figsize=(10, height), layout="constrained")
-    for y, values in enumerate(groups.values()):
-        numbers = [value for value, _ in values]
-        axes.plot(numbers, [y] * len(numbers), "o", color=FIXED["tranship"], alpha=0.35)
-        axes.plot(statistics.median(numbers), y, "|", color="black", markersize=14)
-        least, case = min(values)
-        case = textwrap.shorten(case, CASE_MAX, placeholder="…")
-        axes.annotate(
-            f"{case}: {least:.2f}" if fractions else f"{case}: {least:.0f}",
-            (least, y),
-            xytext=(0, 7),
-            textcoords="offset points",
-            fontsize=6.5,
-            ha="left",
-        )
-    axes.set_yticks(range(len(groups)), [f"{name} ({len(v)})" for name, v in groups.items()])
-    axes.set_ylim(len(groups) - 0.4, -0.8)
-    axes.set_xlim(left=0)
-    what = "fraction of the rate of the driver's copy" if fractions else "GB/s"
-    axes.set_xlabel(f"{what}; | is the median of the group, the text names its least", fontsize=9)
-    tidy(axes, both=True)
-    label(figure, axes, bench, machine, rows)
-    save_figure(figure, path, dpi=DOTS_PER_INCH)
-    pyplot.close(figure)
-    return path
-
-
-def group_of(case: str) -> str:
-    """Returns the words that a case's name begins with: "transpose" of "transpose of 8 B, odd"."""
-    words = [
-        "" if word == "x" or any(map(str.isdigit, word)) else word
-        for word in case.partition(",")[0].split()
-    ]
-    words = list(itertools.dropwhile(lambda word: not word, words))
-    words = list(itertools.takewhile(bool, words))
-    while words and words[-1] in ("of", "to", "with", "in", "at"):
-        words.pop()
-    return " ".join(words) or "other"
