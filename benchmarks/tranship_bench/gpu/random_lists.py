@@ -76,10 +76,8 @@ def random_lists(seed: int, count: int, bytes_most: int) -> Iterator[RandomList]
         mean = int(np.exp(generator.uniform(np.log(max(unit, 64)), np.log(most))))
         mean = max(mean // unit, 1) * unit
         places = min(max(total // mean, 8), COUNT_MAX)
-        if kind == KINDS[1]:
-            lists = any_lengths(generator, places, mean, unit)
-        else:
-            lists = one_length(generator, places, mean)
+        draw = any_lengths if kind == KINDS[1] else one_length
+        lists = draw(generator, max(places // 2, 4), places, mean, unit)
         read, written, lengths = ordered(generator, order, *lists)
         name = f"{kind} {number}: {len(read)} of some {mean} B, {order}, in units of {unit} B"
         page_bytes = mean if kind == KINDS[2] else 0
@@ -87,20 +85,18 @@ def random_lists(seed: int, count: int, bytes_most: int) -> Iterator[RandomList]
 
 
 def one_length(
-    generator: np.random.Generator, places: int, mean: int
+    generator: np.random.Generator, count: int, places: int, mean: int, _: int
 ) -> tuple[Offsets, Offsets, Offsets]:
-    """Draws half of the places of a grid, in ascending order of the target."""
-    count = max(places // 2, 4)
+    """Draws some of the places of a grid, in ascending order of the target."""
     written = np.sort(generator.permutation(places)[:count]) * mean
     read = np.sort(generator.permutation(places)[:count]) * mean
     return read, written, np.full(count, mean)
 
 
 def any_lengths(
-    generator: np.random.Generator, places: int, mean: int, unit: int
+    generator: np.random.Generator, count: int, _: int, mean: int, unit: int
 ) -> tuple[Offsets, Offsets, Offsets]:
     """Draws pieces of lengths up to four times the mean, with gaps between them."""
-    count = max(places // 2, 4)
     lengths = (generator.exponential(mean / unit, count).clip(1, 4 * mean / unit)).astype(int)
     gaps = generator.integers(0, max(mean // unit, 1) + 1, (2, count))
     ends = np.cumsum(lengths + gaps, axis=1)

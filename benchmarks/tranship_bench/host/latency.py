@@ -21,7 +21,7 @@ import numpy as np
 from tranship.engine import Engine
 
 from .. import _loops
-from ..harness import Bench, Bytes, Variant, blank, mean_of, random_bytes, same, spoil, timed
+from ..harness import Bench, Variant, blank, mean_of, random_bytes, same, spoil, timed
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..processes.remote import SEED_HERE, measure_beside_nixl
@@ -111,56 +111,40 @@ def small_there(bench: Bench, engine: Engine, other: Other) -> None:
 @measures("priority", "1 MiB at high priority behind six large copies")
 def priority(bench: Bench) -> None:
     """Measures from the submission of the small copy to its end, alone and behind large copies."""
-    large = bench.pick(64, 2) << 20
-    behind = f"behind {LARGE_COPIES} x {large >> 20} MiB"
-    case = "1 MiB at high priority"
+    small, target = random_bytes(1 << 20), blank(1 << 20)
+    large = random_bytes(bench.pick(64, 2) << 20, 2)
+    large_targets = [blank(large.size) for _ in range(LARGE_COPIES)]
+    left: list[int] = []  # large copies that had not ended when the small one had
+
+    def prepare() -> None:
+        for one in (target, *large_targets):
+            spoil(one)
+
+    def arrived() -> bool:
+        return same(target, small)
+
+    def all_arrived() -> bool:
+        return arrived() and all(same(one, large) for one in large_targets)
+
     with Engine() as engine:
-        race = Race(engine, large)
-        python = {"timed": "python"}
+        alone = timed(lambda: engine.copy(small, target, priority=10).wait())
+
+        def behind() -> float:
+            events = [engine.copy(large, one) for one in large_targets]
+            elapsed = alone()
+            left.append(sum(not event.done() for event in events))
+            for event in events:
+                event.wait()
+            return elapsed
+
+        how = {"timed": "python"}
+        words = f"behind {LARGE_COPIES} x {large.size >> 20} MiB"
         ways = [
-            Variant("alone", race.alone, race.check_small, race.prepare, python),
-            Variant(behind, race.behind, race.check_all, race.prepare, python),
+            Variant("alone", alone, arrived, prepare, how),
+            Variant(words, behind, all_arrived, prepare, how),
         ]
-        bench.measure(case, ways, race.small.size, 41, "alone")
+        case = "1 MiB at high priority"
+        bench.measure(case, ways, small.size, 41, "alone")
     ninth = {name: [float(np.quantile(found, 0.9))] for name, found in bench.seconds.items()}
-    conditions = {"statistic": "90th percentile", "large_copies_left": race.left[1:]}
-    bench.report(f"{case}, 90th percentile", ninth, race.small.size, "alone", conditions)
-
-
-class Race:
-    """A small copy and the large ones that it should overtake.
-
-    `left` counts, for each race, the large copies that had not ended when the small one had.
-    """
-
-    def __init__(self, engine: Engine, large: int) -> None:
-        self.engine = engine
-        self.small = random_bytes(1 << 20)
-        self.small_target = blank(1 << 20)
-        self.large: Bytes = random_bytes(large, 2)
-        self.large_targets = [blank(large) for _ in range(LARGE_COPIES)]
-        self.alone = timed(lambda: engine.copy(self.small, self.small_target, priority=10).wait())
-        self.left: list[int] = []
-
-    def prepare(self) -> None:
-        """Spoils all targets."""
-        for target in (self.small_target, *self.large_targets):
-            spoil(target)
-
-    def behind(self) -> float:
-        """Returns the seconds of the small copy behind large ones; waits for those, too."""
-        events = [self.engine.copy(self.large, target) for target in self.large_targets]
-        elapsed = self.alone()
-        self.left.append(sum(not event.done() for event in events))
-        for event in events:
-            event.wait()
-        return elapsed
-
-    def check_small(self) -> bool:
-        """Returns whether the small copy arrived."""
-        return same(self.small_target, self.small)
-
-    def check_all(self) -> bool:
-        """Returns whether all copies arrived."""
-        large = all(same(target, self.large) for target in self.large_targets)
-        return large and self.check_small()
+    conditions = {"statistic": "90th percentile", "large_copies_left": left[1:]}
+    bench.report(f"{case}, 90th percentile", ninth, small.size, "alone", conditions)

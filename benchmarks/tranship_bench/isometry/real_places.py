@@ -236,11 +236,14 @@ class World:
             if word.rstrip("*") in GPU_WORDS and self.gpus == 0:
                 raise LackingError(f"{word} is memory of a GPU: {self.no_gpus_because}")
 
-    def here(self, word: str, form: Form, count: int) -> Stores:
-        """Returns new instances of this process."""
+    def _prefix(self, word: str) -> Path:
         self.need(word)
         self.made += 1
-        return Stores(self.engine, word, form, count, self.folder / f"instances{self.made}")
+        return self.folder / f"instances{self.made}"
+
+    def here(self, word: str, form: Form, count: int) -> Stores:
+        """Returns new instances of this process."""
+        return Stores(self.engine, word, form, count, self._prefix(word))
 
     def there(self, word: str, form: Form, count: int) -> FarStores:
         """Returns new instances of the other process.
@@ -248,18 +251,14 @@ class World:
         Raises:
             LackingError: That process cannot make or export the instances.
         """
-        self.need(word)
-        self.made += 1
         try:
-            prefix = self.folder / f"instances{self.made}"
-            return FarStores(self.other, word.rstrip("*"), form, count, prefix)
+            return FarStores(self.other, word.rstrip("*"), form, count, self._prefix(word))
         except Error as error:
             raise LackingError(f"{word}: {error}") from error
 
     def group(self, word: str, form: Form, count: int) -> Stores | FarStores:
         """Returns new instances of this process, or of the other one if the word ends in a star."""
-        place = self.there if word.endswith("*") else self.here
-        return place(word, form, count)
+        return (self.there if word.endswith("*") else self.here)(word, form, count)
 
     @property
     def stage(self) -> str:

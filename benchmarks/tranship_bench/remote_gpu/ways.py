@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -117,19 +117,6 @@ def sampled(
     left, right, total = here
     verify(left, right, total, what)
     return Sample(ready - begin, summed - ready, end - summed, gpu_s)
-
-
-class Way(Protocol):
-    """One way to do the experiment."""
-
-    part: int
-    name: str
-
-    def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
-        """Runs `count` experiments of one size and verifies each."""
-
-    def path(self, elements: int) -> str:
-        """Returns the memories through which the inputs pass."""
 
 
 class Local:
@@ -285,3 +272,7 @@ class Remote:
         """Returns the engine's plan to the server's memory."""
         source = self.session.vectors.all[0][:elements]
         return str(self.session.engine.plan(source, self.there[0][:elements]))
+
+
+Way = Local | Remote
+"""One way to do the experiment."""
