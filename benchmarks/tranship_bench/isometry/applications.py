@@ -48,6 +48,11 @@ def iteration_s(run: Run, endings: Endings) -> float:
     return (ends[-1] - ends[0]) / (len(ends) - 1)
 
 
+def others(node: int, nodes: int) -> list[int]:
+    """Returns all other nodes, the right neighbour first: no node is the first target of all."""
+    return [(node + step) % nodes for step in range(1, nodes)]
+
+
 VALUES_BYTES = 64 * MEBI
 """Bytes of a PageRank partition: 16 Mi vertices with a float each."""
 
@@ -74,9 +79,7 @@ def build_pagerank(run: Run, nodes: int, iterations: int, compute_s: float) -> E
             )
         arrived = [[task] for task in computed]
         for source in range(nodes):
-            # Each node begins with its right neighbour, so that no node is the first target of all.
-            for step in range(1, nodes):
-                target = (source + step) % nodes
+            for target in others(source, nodes):
                 ends = (memory("FBM", source), memory("FBM", target))
                 arrived[target].append(run.copy(ends, values, after=[computed[source]]))
         endings.append([task for tasks in arrived for task in tasks])
@@ -137,8 +140,7 @@ def exchange_layers(run: Run, ready: list[list[int]]) -> list[list[int]]:
     for _, parameters in reversed(VGG_LAYERS):
         part = vector_shape(parameters * 4 // nodes)
         for source in range(nodes):
-            for step in range(1, nodes):
-                target = (source + step) % nodes
+            for target in others(source, nodes):
                 ends = (memory("FBM", source), memory("FBM", target))
                 arrived[target].append(run.copy(ends, part, after=ready[source]))
     return arrived

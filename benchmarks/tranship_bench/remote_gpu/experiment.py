@@ -42,8 +42,8 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -143,13 +143,8 @@ class Options:
         return [size for size in sizes if size <= limit] or [limit]
 
 
-@dataclass
-class Group:
-    """Ways that share a server: transports by part, how to reach it, and its settings."""
-
-    transports: dict[int, str]
-    link: Link
-    settings: dict[str, Any]
+Group = tuple[dict[int, str], Link, dict[str, Any]]
+"""Ways that share a server: transports by part, how to reach it, and its settings."""
 
 
 @dataclass
@@ -190,12 +185,12 @@ def remote_gpu(bench: Bench) -> None:
         vectors = Vectors(sizes[-1])
         experiment = Experiment(bench, options, sizes, vectors, bool(gpu["emulated"]))
         groups = remote_groups(experiment, stack)
-        ways = 2 + sum(len(group.transports) for group in groups)
+        ways = 2 + sum(len(transports) for transports, _, _ in groups)
         experiment.share_s = SECONDS / (ways * len(sizes))
         local: list[Way] = [make(engine, vectors, sizes[-1]) for make in (Local, TwoCopies)]
         measure_group(experiment, local, {})
         for group in groups:
-            measure_remote(experiment, group)
+            measure_remote(experiment, *group)
     if experiment.failures:
         raise Error("; ".join(experiment.failures))
 
@@ -204,19 +199,19 @@ def remote_groups(experiment: Experiment, stack: ExitStack) -> list[Group]:
     """Returns the groups of the servers to start; prints what is left out and why."""
     asked, say = experiment.options.transports, experiment.bench.say
     far = far_link(experiment.options)
-    groups = []
+    groups: list[Group] = []
     near: dict[int, str] = {}
     if "shared" in asked:
         near |= {PAGEABLE: "shared memory", PINNED: "shared memory"}
     if "ipc" in asked:
         near[DIRECT] = "emulated CUDA IPC" if experiment.emulated else "CUDA IPC"
     if near and far is None:
-        groups.append(Group(near, Link(), {"transport": "shared"}))
+        groups.append((near, Link(), {"transport": "shared"}))
     elif near:
         say("shared memory and CUDA IPC are left out: the server is on another machine")
     if "tcp" in asked:
         link = far or tcp_link(experiment.bench, stack)
-        groups.append(Group(dict.fromkeys(PARTS, "TCP"), link, {"transport": "network"}))
+        groups.append((dict.fromkeys(PARTS, "TCP"), link, {"transport": "network"}))
     if "rdma" in asked:
         kind = rdma_kind()
         if kind is None:
@@ -226,7 +221,7 @@ def remote_groups(experiment: Experiment, stack: ExitStack) -> list[Group]:
         elif not ucx_has_verbs():
             say(f"{kind} is left out: this UCX was built without verbs; install the system's UCX")
         else:
-            groups.append(Group(dict.fromkeys(PARTS, kind), far, {"transport": "automatic"}))
+            groups.append((dict.fromkeys(PARTS, kind), far, {"transport": "automatic"}))
     return groups
 
 
@@ -250,15 +245,22 @@ def tcp_link(bench: Bench, stack: ExitStack) -> Link:
     return Link(words, tuple(space.prefix), space.here, space.there)
 
 
-def measure_remote(experiment: Experiment, group: Group) -> None:
+def measure_remote(
+    experiment: Experiment, transports: dict[int, str], link: Link, settings: dict[str, Any]
+) -> None:
     """Starts a server and measures all parts of a group; records and prints failures."""
-    transports = ", ".join(dict.fromkeys(group.transports.values()))
+    names_of_all = ", ".join(dict.fromkeys(transports.values()))
     elements = experiment.sizes[-1]
+    settings = settings | ONE_LINK
     try:
-        with served(experiment, group) as session:
+        with (
+            ServerProgram(link, settings | {"listen": f"{link.server}:0"}) as program,
+            Engine(contact=True, listen=f"{link.client}:0", key=program.key, **settings) as engine,
+        ):
+            session = Session(engine, program, experiment.vectors)
             # Part 1 warms up every group, even if part 1 itself is not measured.
             ways: list[Way] = []
-            for part, transport in ({PAGEABLE: transports} | group.transports).items():
+            for part, transport in ({PAGEABLE: names_of_all} | transports).items():
                 try:
                     way = Remote(session, part, transport, elements)
                 except Error as error:
@@ -267,22 +269,11 @@ def measure_remote(experiment: Experiment, group: Group) -> None:
                 if not ways:
                     size = min(elements, WARM_UP_ELEMENTS)
                     way.round(size, WARM_UPS, experiment.options.repeats)
-                if part in group.transports:
+                if part in transports:
                     ways.append(way)
-            measure_group(experiment, ways, {"link": group.link.words})
+            measure_group(experiment, ways, {"link": link.words})
     except (Error, OSError) as error:
-        experiment.fail(transports, error)
-
-
-@contextmanager
-def served(experiment: Experiment, group: Group) -> Iterator[Session]:
-    """Yields a session: a server, and an engine that is connected to it."""
-    link, settings = group.link, group.settings | ONE_LINK
-    with (
-        ServerProgram(link, settings | {"listen": f"{link.server}:0"}) as program,
-        Engine(contact=True, listen=f"{link.client}:0", key=program.key, **settings) as engine,
-    ):
-        yield Session(engine, program, experiment.vectors)
+        experiment.fail(names_of_all, error)
 
 
 def measure_group(experiment: Experiment, ways: list[Way], conditions: dict[str, Any]) -> None:
