@@ -1,20 +1,7 @@
-"""Puts and gets of the staging service as simulated tasks, in the designs of the paper.
+"""Puts and gets of the staging service as simulated tasks, in the designs of `workflows`.
 
-Senders (section 4.1); the request for room to the server precedes, and the commit follows, each:
-
-- *baseline*: the GPU's array to pageable memory; after that, over the network.
-- *pipeline*: the same, and the request to the server runs while the GPU's array is copied.
-- *strong baseline*: as the baseline, through pinned memory that the cards can reach.
-- *direct*: from the GPU into the server's memory.
-- *tranship*: the path that the planner chooses.
-
-Receivers (section 4.2); requests to the servers for the locations of the objects precede each:
-
-- *baseline*: all objects to host memory, assembled there line by line by one thread, to the GPU.
-- *strong baseline*: the same through pinned memory, assembled by all threads.
-- *hybrid*: each object to pinned memory, from there to the GPU, put in its place by a launch.
-- *direct*: each object to the GPU, put in its place by a launch.
-- *tranship*: the path to the GPU that the planner chooses, and one launch for all objects.
+The request for room to the server precedes a put, and the commit follows it; requests to the
+servers for the locations of the objects precede a get.
 """
 
 from __future__ import annotations

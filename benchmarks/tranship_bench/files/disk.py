@@ -6,12 +6,6 @@ buffers.
 - Files are dropped from the page cache before each repetition; writing ends when `File.flush`
   returns.
 
-# file-parts
-- Random parts of files (boxes, columns, steps, fields of records, random rows), read and written in
-  place, with seeds. Each is compared with `numpy.memmap`, which makes its map within the time, and,
-  dropped from the page cache, with reads of the pages that the part lies on, by four threads.
-- Lines are quantiles of our time over the baseline's. The worst cases are printed on stderr.
-
 ``three-hops``: 256 MiB from a file over host memory and another process to a file there, beside
 each hop alone.
 - Follows: Isometry (ICS'18), section 3: hops that overlap by tiles.

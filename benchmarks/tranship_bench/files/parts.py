@@ -1,4 +1,6 @@
-"""Parts of files: random selections, read and written, beside NumPy's memory maps.
+"""Random parts of files (boxes, columns, steps, fields, rows), beside NumPy's memory maps.
+
+Lines are quantiles of our time over the baseline's; the worst cases are printed on stderr.
 
 From the page cache, the time includes making the map, as `np.load(mmap_mode="r")[part]` does; the
 file is open in both cases. From the disk, the baseline reads the pages that the part lies on, each

@@ -2,8 +2,7 @@
 
 An engine plans each copy with the links in sight that other processes use. The fixed choices that
 it is compared with are one lane for all copies, and all lanes, planned as if each process were
-alone. Beside them run the driver's bare copies of pinned memory and, for pageable memory, what the
-host's memory allows: memcpy between the same arrays and pinned memory, on as many threads.
+alone.
 
 - 1, 2, 4 and 8 processes, as far as there are GPUs, each with its own: 256 MiB and 1 GiB of pinned
   or pageable memory to its GPU and back, all at once. The lines `against the best fixed choice`

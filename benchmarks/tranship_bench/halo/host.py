@@ -1,12 +1,8 @@
-"""Halo exchanges between two MPI processes: `engine.halo` beside MPI types and NumPy's slices.
+"""Halo exchanges between two MPI processes, in host memory.
 
-The largest case has the cells, fields and widths of the exchange of a weather model (MeteoSwiss's,
-as Maximal Overlap, IPDPS'16, uses it), which makes its types anew for every exchange.
-
-- Halo exchanges between two MPI processes, in host memory: `engine.halo` (`tranship`), MPI types
-  made once (`mpi`) and for every exchange (`mpi, types anew`), NumPy's slices (`numpy`), and the
-  messages without any packing (`contiguous`). All neighbours are the other process, or the process
-  itself.
+- `engine.halo` (`tranship`), MPI types made once (`mpi`) and for every exchange (`mpi, types
+  anew`), NumPy's slices (`numpy`), and the messages without any packing (`contiguous`). All
+  neighbours are the other process, or the process itself.
 - Follows: Maximal Overlap (IPDPS'16), whose application is MeteoSwiss's exchange: 520 x 350 cells
   of 60 levels, three fields, width 2, types that are made anew each time.
 """

@@ -1,11 +1,9 @@
 """DDTBench: what scientific codes send, packed and unpacked on the host.
 
-The patterns and sizes are those of Schneider, Gerstenberger and Hoefler (EuroMPI'12, with the
-corrections of their public code): faces of grids, sub-boxes, scattered points. Each is packed by a
-prepared copy of the engine, by loops written by hand, and by the MPI library that mpi4py loads.
-
 - The messages of applications, all cases and sizes of DDTBench (Schneider, Gerstenberger, Hoefler,
-  EuroMPI'12), packed and unpacked on the host: WRF, MILC, NAS LU and MG, FFT, SPECFEM3D, LAMMPS.
+  EuroMPI'12, with the corrections of their public code), packed and unpacked on the host: WRF,
+  MILC, NAS LU and MG, FFT, SPECFEM3D, LAMMPS; by a prepared copy of the engine, by loops written by
+  hand, and by the MPI library that mpi4py loads.
 - Follows: Maximal Overlap (IPDPS'16), whose evaluation uses the same messages between GPUs.
 - A repetition is as many packs in a row as take 2 ms, so that the caches are warm. Ours and MPI's
   are called from Python (0.25 and 0.6 us a call); loops by hand are timed in C++.

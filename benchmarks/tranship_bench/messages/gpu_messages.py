@@ -3,8 +3,7 @@
 The latency-oriented design is that to which Maximal Overlap (IPDPS'16) compares itself: one
 stream, and a wait for the GPU after each step (pack, wire, unpack).
 
-- every case of DDTBench from a GPU to another process's GPU and back: straight, and packed; beside
-  the latency-oriented design (a wait after each step; Maximal Overlap, IPDPS'16).
+Every case goes straight, and packed, beside it.
 """
 
 from __future__ import annotations

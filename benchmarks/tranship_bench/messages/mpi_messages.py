@@ -1,9 +1,5 @@
 """DDTBench's messages between two MPI processes, with `libtranship-mpi.so` and without.
 
-Both processes run with the library preloaded; what the MPI library does alone is measured in the
-same run, by its ``PMPI_`` functions. Besides the applications' messages: every second three floats
-of a vector, and boxes of an array of doubles.
-
 ``mpi-messages``: DDTBench's messages, every second three floats of a vector, and boxes of 192 x 192
 x 192 doubles, there and back between two processes of an MPI program: by the MPI library alone
 (`mpi`), with `libtranship-mpi.so` in front of it (`tranship-mpi`), and the same bytes side by side

@@ -1,8 +1,5 @@
 """Random types, packed and unpacked on the host, beside MPI.
 
-DDTBench's messages are few. Users have any type: vectors of lists, structs of boxes, lists of small
-vectors, elements of every width.
-
 - Random types (vectors, lists, structs, subarrays, of up to three levels and four element widths,
   0.5 KB to 2 MB), packed and unpacked on the host by prepared copies, beside the MPI library that
   mpi4py loads, whose packed bytes ours are compared with.
