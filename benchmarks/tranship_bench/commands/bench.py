@@ -173,16 +173,16 @@ def print_line(row: dict[str, Any]) -> None:
 
 
 def notes_text(row: dict[str, Any]) -> str:
-    """Returns the notes of a result: emulated GPUs; for a simulated result, that it is simulated,
-    its ratio, and what was expected.
+    """Returns the notes of a result: its ratio, what was expected, whether it is simulated or of
+    emulated GPUs.
     """
-    if not row.get("simulated"):
-        return "emulated GPUs" if is_emulated(row) else ""
-    words = ["simulated"]
+    words = ["simulated"] if row.get("simulated") else []
     if "ratio" in row:
         words.append(f"{row['ratio']:.3g} x {row['baseline']}")
     for verdict in row.get("expected", ()):
         word = "as expected" if verdict["within"] else "NOT as expected"
         bound = f"{verdict['bound']} {verdict['value']:.4g}"
         words.append(f"{verdict['measure']} {verdict['measured']:.4g}, {word}: {bound}")
+    if is_emulated(row):
+        words.append("emulated GPUs")
     return "; ".join(words)

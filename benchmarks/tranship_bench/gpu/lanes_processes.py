@@ -175,45 +175,28 @@ def gpu_lanes_processes(bench: Bench) -> None:
     counts = [count for count in COUNTS if count <= gpus]
     if bench.full and gpus not in counts:
         counts.append(gpus)
-    alone: dict[str, float] = {}
     for count in counts if bench.full else sorted({1, counts[-1]}):
         with open_crew(bench, LaneMember, count) as crew:
             member = crew.member
             assert isinstance(member, LaneMember)
             for memory in ("pinned", "pageable"):
                 for up in (True, False):
-                    measure_sizes(crew, memory, up, count, alone)
+                    measure_sizes(crew, member, memory, up, count)
             member.close()
 
 
-def measure_sizes(
-    crew: Crew, memory: str, up: bool, processes: int, alone: dict[str, float]
-) -> None:
-    """Measures copies of all sizes between a memory of the host, "pinned" or "pageable", and GPUs.
-
-    `alone` has the rate of one process for each kind and size, which the first call sets.
-    """
-    bench, member = crew.bench, crew.member
-    assert isinstance(member, LaneMember)
+def measure_sizes(crew: Crew, member: LaneMember, memory: str, up: bool, processes: int) -> None:
+    """Measures copies of all sizes between "pinned" or "pageable" memory of the host and GPUs."""
+    bench = crew.bench
     sizes = SIZES if bench.full else SMALL_SIZES
     for size in sizes:
         kind = f"{memory} to device" if up else f"device to {memory}"
-        what = f"{kind}, {size} MiB"
         crew.load([memory, up, size * MiB, sizes[-1] * MiB])
         count = processes * size * MiB
-        case = f"{what}, {processes} process{'es' if processes > 1 else ''}"
-        baseline = DRIVER if memory == "pinned" else MEMORY
-        unchecked = () if memory == "pinned" else (MEMORY,)
+        case = f"{kind}, {size} MiB, {processes} process{'es' if processes > 1 else ''}"
+        baseline, unchecked = (DRIVER, ()) if memory == "pinned" else (MEMORY, (MEMORY,))
         medians = crew.measure(case, count, baseline, unchecked)
         best = min(FIXED, key=lambda name: medians[name])
         share = medians[best] / medians[TRANSHIP]
         conditions = {"timed": "python", "lanes": member.lanes_of(TRANSHIP)}
         bench.emit(case, AGAINST_FIXED, count, [medians[TRANSHIP]], best, share, conditions)
-        rate = count / medians[TRANSHIP] / 1e9
-        alone.setdefault(what, rate)
-        bench.say(
-            f"{case}: {rate:.1f} GB/s with {conditions['lanes']} of {member.lanes_of(ALL_LANES)} "
-            f"lanes, {share:.2f} of the best fixed choice ({best}), "
-            f"{medians[baseline] / medians[TRANSHIP]:.2f} of {baseline} at once; "
-            f"one process alone: {alone[what]:.1f} GB/s"
-        )

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import statistics
 from functools import partial
 from typing import Any
 
@@ -109,7 +108,6 @@ class Ways:
             raise MismatchError("a short copy arrived changed")
         case = f"{count} B, GPU to another process's GPU"
         self.bench.emit(case, "tranship", count, seconds)
-        self.bench.say(f"{case}: {statistics.median(seconds) * 1e6:.1f} us")
         self.other.ask("withdraw", name=name)
 
 

@@ -100,7 +100,6 @@ class HaloMember(Member):
             unpack = prepare_all(zip(self.split(arrived, ghosts), ghosts, strict=True))
             self.steps_of.append((pack, self.engine.prepare(out, landing), unpack))
         self.wire = prepare_all(wires)
-        self.sent_bytes = sum(out.nbytes for out, _ in wires)
 
     def fields_of(self, rank: int) -> list[Any]:
         """Returns a process's fields, always the same objects: each set is one copy."""
@@ -173,10 +172,4 @@ def measure_on(bench: Bench, count: int) -> None:
             member = crew.member
             assert isinstance(member, HaloMember)
             title = f"{name}, {count} GPU{'s' if count > 1 else ''}"
-            medians = crew.measure(title, member.halo.nbytes, LATENCY_ORIENTED, (WIRE,))
-            share = medians["tranship"] / medians[LATENCY_ORIENTED]
-            bench.say(
-                f"{title}: {medians['tranship'] * 1e6:.1f} us, {share:.2f} of the latency-oriented "
-                f"design's; the wire alone, {member.sent_bytes} bytes from each GPU: "
-                f"{medians[WIRE] * 1e6:.1f} us"
-            )
+            crew.measure(title, member.halo.nbytes, LATENCY_ORIENTED, (WIRE,))

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -273,7 +272,6 @@ def small(bench: Bench, client: Staging, streams: dict[str, Sst]) -> None:
         raise MismatchError("a small object arrived changed")
     for what, each in times.items():
         bench.emit(f"{what} 8 KiB", what, values.nbytes, each)
-        bench.say(f"{1 / statistics.median(each):,.0f} {what}s of 8 KiB a second")
     for what, each in peer_times.items() if streams else ():
         conditions = streams["small"].conditions
         bench.emit(f"{what} 8 KiB", "adios2-sst", values.nbytes, each, conditions=conditions)

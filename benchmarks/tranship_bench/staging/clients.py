@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 from pathlib import Path
 
 from ..harness import Bench
@@ -27,30 +26,21 @@ ROUNDS = 5
 @measures("staging-clients", "8 KiB put and got by 8 clients of one server, and by 1,000")
 def staging_clients(bench: Bench) -> None:
     """Measures 8 KiB puts and gets by each of 8 clients, and by each of 1,000."""
-    few, many = CLIENTS if bench.full else (8, 16)
     with server_process(256 << 20) as (contact, pid), Crew(PROCESSES, contact) as crew:
         bench.conditions["cores"] = os.cpu_count()
-        rates = {count: measure_clients(bench, crew, contact, pid, count) for count in (few, many)}
-    bench.say(f"{many} clients have {rates[many] / rates[few]:.2f} of the rate of {few}")
-
-
-def measure_clients(bench: Bench, crew: Crew, contact: str, pid: int, count: int) -> float:
-    """Reports the seconds of a put and a get; returns how many there are in a second."""
-    each = count // PROCESSES
-    first = [{"first": k * each} for k in range(PROCESSES)]
-    together(crew.workers, "admit", first, contact=contact, count=each)
-    exchanges = bench.pick(8000, 80) // count
-    seconds = []
-    for turn in range(ROUNDS + 1):
-        answers = together(crew.workers, "exchange", rounds=exchanges, turn=turn)
-        all_same(answers, f"{count} clients")
-        slowest = max(answer["seconds"] for answer in answers)
-        seconds.append(slowest / (exchanges * count))
-    threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
-    conditions = {"clients": count, "processes": PROCESSES, "server_threads": threads}
-    case = f"8 KiB put and got, {count} clients"
-    bench.emit(case, "put and get", 16 * ELEMENTS, seconds[1:], conditions=conditions)
-    rate: float = 1 / statistics.median(seconds[1:])
-    bench.say(f"{count} clients: {rate:,.0f} puts and gets a second, {threads} server threads")
-    together(crew.workers, "dismiss")
-    return rate
+        for count in CLIENTS if bench.full else (8, 16):
+            each = count // PROCESSES
+            first = [{"first": k * each} for k in range(PROCESSES)]
+            together(crew.workers, "admit", first, contact=contact, count=each)
+            exchanges = bench.pick(8000, 80) // count
+            seconds = []
+            for turn in range(ROUNDS + 1):
+                answers = together(crew.workers, "exchange", rounds=exchanges, turn=turn)
+                all_same(answers, f"{count} clients")
+                slowest = max(answer["seconds"] for answer in answers)
+                seconds.append(slowest / (exchanges * count))
+            threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
+            known = {"clients": count, "processes": PROCESSES, "server_threads": threads}
+            case = f"8 KiB put and got, {count} clients"
+            bench.emit(case, "put and get", 16 * ELEMENTS, seconds[1:], conditions=known)
+            together(crew.workers, "dismiss")

@@ -14,7 +14,6 @@ time of the server for each request, which is its cost under load. Simulated fig
 from __future__ import annotations
 
 import os
-import statistics
 from pathlib import Path
 
 from ..harness import Bench
@@ -60,9 +59,6 @@ def measure(bench: Bench, clients: list[Program], pid: int) -> None:
         known = {"clients": number}
         bench.emit(case, what, BYTES, seconds, conditions=known)
         bench.emit(case, f"{what}, the server's work", 0, worked[what], conditions=known)
-        rate = number / statistics.median(seconds)
-        work_us = 1e6 * statistics.median(worked[what])
-        bench.say(f"{case}: {rate:,.0f} {what}s a second, {work_us:.2f} us of work each")
 
 
 def working_s(pid: int) -> float:
