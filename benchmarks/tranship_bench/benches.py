@@ -79,7 +79,8 @@ def run(
         )
     try:
         if entry.is_simulated:
-            simulated = SimulatedBench(name, size=size, machine=machine, report=report)
+            full = size == "full"
+            simulated = SimulatedBench(name, full=full, machine=machine, report=report)
             entry.body(simulated)
             simulated.close()
             return 0

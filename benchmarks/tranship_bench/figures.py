@@ -8,18 +8,17 @@ from pathlib import Path
 
 from tranship.errors import Error, NotFound
 
-from .dataspaces import drawings as dataspaces_drawings
-from .drawings import messages as message_drawings
-from .drawings import shapes as shape_drawings
+from .drawings import curves, ranks
 from .drawings.tables import Rows, draw_table
-from .isometry import drawings
-from .remote_gpu import drawings as remote_gpu_drawings
 from .results import Line, folder_of_results, read_lines
 
 __all__ = ["draw"]
 
 PAPERS = {"remote-gpus": "remote-gpu"}
 """Names of papers that differ from the prefix of their benchmarks, with that prefix."""
+
+MEASURED = "-measured"
+"""Suffix of the names of measured figures of a paper, which are also simulated."""
 
 
 def draw(
@@ -30,8 +29,7 @@ def draw(
 ) -> list[Path]:
     """Draws a figure for each machine and benchmark that has result lines.
 
-    Most simulated benchmarks have drawings of their own, which look like the paper's. Of all lines
-    of one case and variant, the newest is drawn.
+    Of all lines of one case and variant, the newest is drawn.
 
     Args:
         name: One benchmark; "isometry", "staging" or "remote-gpus" for those of a paper; None for
@@ -73,14 +71,10 @@ def draw(
     for line in lines:
         rows = groups.setdefault((line["bench"], group_machine(line)), {})
         rows.setdefault(line["case"], {})[line["variant"]] = line
-    drawn: list[Path] = []
-    for (bench, machine), rows in groups.items():
-        path = picture(bench, machine, target)
-        if bench.endswith(drawings.MEASURED):
-            drawn.append(draw_measured(bench, rows, known, path))
-        else:
-            drawn += draw_group(bench, machine, rows, path)
-    return drawn
+    return [
+        draw_rows(bench, machine, rows, known, picture(bench, machine, target))
+        for (bench, machine), rows in groups.items()
+    ]
 
 
 def is_named(name: str | None, bench: str) -> bool:
@@ -101,48 +95,36 @@ def picture(bench: str, machine: str, folder: Path) -> Path:
     return folder / f"{name.rstrip('-')}.png"
 
 
-def draw_measured(bench: str, rows: Rows, known: list[Line], path: Path) -> Path:
-    """Draws a paper's measured figure below the simulated one, if there are lines of the latter."""
-    base = bench.removesuffix(drawings.MEASURED)
-    simulated: dict[tuple[str, str], Line] = {}
-    for line in known:
-        if line["bench"] == base:
-            simulated[line["case"], line["variant"]] = line
-    machines = {line["machine"] for line in simulated.values()}
-    beside = [line for line in simulated.values() if line["machine"] == max(machines)]
-    lines = [line for row in rows.values() for line in row.values()]
-    return drawings.draw_beside(bench, lines, beside, path)
-
-
 def draw_lines(bench: str, machine: str, lines: list[Line], known: list[Line], path: Path) -> Path:
     """Draws one picture of lines of a benchmark on one machine, and returns its path.
 
-    Args:
-        bench: Benchmark.
-        machine: Machine.
-        lines: Lines to draw.
-        known: All lines, among which a measured figure of a paper finds the simulated one.
-        path: The picture; its ending says the format.
+    A measured figure of a paper finds the simulated one among all lines that are known.
     """
+    return draw_rows(bench, machine, rows_of(lines), known, path)
+
+
+def rows_of(lines: list[Line]) -> Rows:
+    """Returns lines by case and variant."""
     rows: Rows = {}
     for line in lines:
         rows.setdefault(line["case"], {})[line["variant"]] = line
-    if bench.endswith(drawings.MEASURED):
-        return draw_measured(bench, rows, known, path)
-    return draw_group(bench, machine, rows, path)[0]
+    return rows
 
 
-def draw_group(bench: str, machine: str, rows: Rows, path: Path) -> list[Path]:
-    """Draws the pictures of a benchmark; most have one, with a row of bars for each case."""
-    lines = [line for row in rows.values() for line in row.values()]
-    if bench in drawings.DRAWINGS:
-        return [drawings.draw(bench, lines, path)]
-    if bench.startswith("staging-figure"):
-        return [dataspaces_drawings.draw(bench, lines, path)]
-    if bench == "remote-gpu":
-        return remote_gpu_drawings.draw(machine, lines, path.with_suffix(""))
-    if bench in message_drawings.BENCHES:
-        return [message_drawings.draw(bench, machine, rows, path)]
-    if bench in shape_drawings.BENCHES:
-        return [shape_drawings.draw(bench, machine, rows, path)]
-    return [draw_table(bench, machine, rows, path)]
+def draw_rows(bench: str, machine: str, rows: Rows, known: list[Line], path: Path) -> Path:
+    """Draws the picture of a benchmark; most have a row of bars for each case."""
+    if bench in curves.CHARTS:
+        return curves.draw(
+            bench, machine, [one for row in rows.values() for one in row.values()], path
+        )
+    if bench in ranks.MESSAGES:
+        return ranks.draw_messages(bench, machine, rows, path)
+    if bench in ranks.SHAPES:
+        return ranks.draw_shapes(bench, machine, rows, path)
+    if len(rows) > ranks.CASES_MAX:
+        return ranks.draw_many(bench, machine, rows, path)
+    base = bench.removesuffix(MEASURED)
+    simulated = [line for line in known if line["bench"] == base != bench]
+    papers = max((line["machine"] for line in simulated), default="")
+    beside = rows_of([line for line in simulated if line["machine"] == papers])
+    return draw_table(bench, machine, rows, path, beside)

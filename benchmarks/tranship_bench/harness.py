@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import re
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,10 @@ import numpy.typing as npt
 
 from .results import Line, make_line, rounded
 
-__all__ = ["Bench", "MismatchError", "Report", "SkippedError", "Variant"]
+__all__ = [
+    *("Bench", "MismatchError", "Report", "SkippedError", "Variant"),
+    *("mean_of", "timed", "waited"),
+]
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -37,6 +41,9 @@ QUIET_SECONDS_MAX = 15.0
 PAUSE_SECONDS_MAX = 0.05
 """Longest time that a benchmark waits before one repetition."""
 
+WAIT_SECONDS_MAX = 60.0
+"""Longest time that a benchmark waits for one copy."""
+
 
 class MismatchError(Exception):
     """The data that arrived differ from those that were sent. No line is reported."""
@@ -46,6 +53,15 @@ class SkippedError(Exception):
     """Something that the benchmark needs is missing; the text says what."""
 
 
+def arrived() -> bool:
+    """Returns True: the check of bare copies, which are a measure alone."""
+    return True
+
+
+def nothing() -> None:
+    """Does nothing: the preparation of bare copies."""
+
+
 @dataclass
 class Variant:
     """One way to do the work of a case. All variants are repeated in turns: A B C A B C ...
@@ -53,7 +69,7 @@ class Variant:
     Attributes:
         name: Name in the result line.
         run: Function that does the work once and returns its seconds.
-        check: Function that returns whether all bytes arrived; not timed.
+        check: Function that returns whether all bytes arrived; not timed. Bare copies have none.
         prepare: Function that spoils the target, so that a copy that does nothing is detected; not
             timed.
         conditions: Conditions of this variant's times, for the result line.
@@ -61,13 +77,21 @@ class Variant:
 
     name: str
     run: Callable[[], float]
-    check: Callable[[], bool]
-    prepare: Callable[[], None]
+    check: Callable[[], bool] = arrived
+    prepare: Callable[[], None] = nothing
     conditions: dict[str, Any] = field(default_factory=dict)
 
 
 class Bench:
-    """One run of one benchmark: its size, its machine, and the lines that it reports."""
+    """One run of one benchmark: its size, its machine, and the lines that it reports.
+
+    Attributes:
+        cold: Whether the caches are flushed before each repetition.
+        awake: Whether a run that is not timed goes right before each one that is: the comparison
+            of bytes leaves GPUs idle, which wake in some 100 us, and the links between them, which
+            take 400.
+        seconds: Seconds of each variant of the case that was measured last.
+    """
 
     def __init__(
         self,
@@ -84,10 +108,12 @@ class Bench:
         self.machine = machine or machine_name()
         self.commit = commit_name()
         self.conditions: dict[str, Any] = {}
+        self.cold = True
+        self.awake = False
+        self.seconds: dict[str, list[float]] = {}
         self._report = report
         self._patience_s = QUIET_SECONDS_MAX if full else 0.0
         self._busy = 0
-        self._flush = np.ones(2 * cache_bytes() if full else 0, np.uint8)
 
     def pick(self, full: int, small: int) -> int:
         """Returns the number of the size that runs."""
@@ -96,6 +122,10 @@ class Bench:
     def say(self, text: str) -> None:
         """Prints a note for the user on stderr."""
         print(f"bench {self.name}: {text}", file=sys.stderr)
+
+    @cached_property
+    def _flush(self) -> Bytes:
+        return np.ones(2 * cache_bytes() if self.full else 0, np.uint8)
 
     def flush_caches(self) -> None:
         """Writes a buffer larger than the last cache, so that the caches are cold."""
@@ -124,11 +154,8 @@ class Bench:
         case: str,
         variants: Iterable[Variant],
         count: int,
-        *,
         repetitions: int,
         baseline: str | None = None,
-        cold: bool = True,
-        awake: bool = False,
     ) -> dict[str, float]:
         """Repeats the variants in turns, compares after each, reports a line for each.
 
@@ -138,12 +165,8 @@ class Bench:
             case: Name of the case in the lines.
             variants: Ways to do the work.
             count: Bytes that each variant moves.
-            repetitions: Number of rounds that count.
+            repetitions: Number of rounds that count; in small size it is one.
             baseline: Variant whose median over that of another is the `ratio` of the other.
-            cold: Whether the caches are flushed before each repetition.
-            awake: Whether a run that is not timed goes right before each one that is: the
-                comparison of bytes leaves GPUs idle, which wake in some 100 us, and the links
-                between them, which take 400.
 
         Returns:
             The median seconds of each variant.
@@ -153,38 +176,96 @@ class Bench:
         """
         ways = list(variants)
         seconds: dict[str, list[float]] = {way.name: [] for way in ways}
+        rounds = self.pick(repetitions, 1) + 1
         self._busy = 0
         gc.collect()
         gc.disable()
         try:
-            for turn in range(repetitions + 1):
+            for turn in range(rounds):
                 for way in ways:
-                    elapsed = self.repeat_once(case, way, cold, awake)
+                    elapsed = self.repeat_once(case, way)
                     if turn > 0:
                         seconds[way.name].append(elapsed)
         finally:
             gc.enable()
+        busy = round(self._busy / (rounds * len(ways)), 2)
+        common = {"cold": self.cold and self.full, "busy": busy}
+        common |= {"awake": True} if self.awake else {}
+        own = {way.name: common | way.conditions for way in ways}
+        return self.report(case, seconds, count, baseline, own=own)
+
+    def report(
+        self,
+        case: str,
+        seconds: dict[str, list[float]],
+        count: int,
+        baseline: str | None = None,
+        conditions: Mapping[str, Any] | None = None,
+        own: Mapping[str, Mapping[str, Any]] | None = None,
+    ) -> dict[str, float]:
+        """Reports a line for each variant, with its ratio to the baseline; returns the medians.
+
+        Args:
+            case: Name of the case.
+            seconds: Seconds of each variant.
+            count: Bytes that each variant moves.
+            baseline: Variant that the others are compared with.
+            conditions: Conditions of all variants.
+            own: Further conditions of each variant.
+        """
+        self.seconds = seconds
         medians = {name: statistics.median(times) for name, times in seconds.items()}
-        for way in ways:
-            other = baseline if baseline not in (None, way.name) else None
-            ratio = medians[other] / medians[way.name] if other else None
-            busy = round(self._busy / ((repetitions + 1) * len(ways)), 2)
-            conditions = {"cold": cold and self.full, "busy": busy, **way.conditions}
-            if awake:
-                conditions["awake"] = True
-            self.emit(case, way.name, count, seconds[way.name], other, ratio, conditions)
+        for name, times in seconds.items():
+            other = None if name == baseline else baseline
+            ratio = medians[other] / medians[name] if other else None
+            known = {**(conditions or {}), **(own or {}).get(name, {})}
+            self.emit(case, name, count, times, other, ratio, known)
         return medians
 
-    def repeat_once(self, case: str, way: Variant, cold: bool, awake: bool = False) -> float:
+    def measure_calls(
+        self,
+        case: str,
+        works: Mapping[str, Callable[[], object]],
+        count: int,
+        calls: int,
+        rounds: int,
+        wait: Callable[[], object] = nothing,
+    ) -> dict[str, float]:
+        """Measures short calls from Python, `calls` in a row, and reports the seconds of one.
+
+        The works take turns; a first round is not counted. Nothing is compared here: the caller
+        compares what each work does before.
+
+        Args:
+            case: Name of the case.
+            works: What is called, by the variant's name.
+            count: Bytes that each call moves.
+            calls: Calls in a row.
+            rounds: Number of rounds that count.
+            wait: Function that waits for all calls, before and within the time.
+        """
+        seconds: dict[str, list[float]] = {name: [] for name in works}
+        for turn in range(rounds + 1):
+            for name, work in works.items():
+                wait()
+                begin = time.perf_counter()
+                for _ in range(calls):
+                    work()
+                wait()
+                if turn > 0:
+                    seconds[name].append((time.perf_counter() - begin) / calls)
+        return self.report(case, seconds, count, conditions={"timed": "python"})
+
+    def repeat_once(self, case: str, way: Variant) -> float:
         """Spoils the target, flushes, waits for quiet, runs, compares; returns the seconds.
 
-        If `awake`, it runs twice, and returns the seconds of the second time.
+        If the benchmark is awake, it runs twice, and returns the seconds of the second time.
         """
         way.prepare()
-        if cold:
+        if self.cold:
             self.flush_caches()
         self.wait_for_quiet()
-        if awake:
+        if self.awake:
             way.run()
         elapsed = way.run()
         if not way.check():
@@ -218,14 +299,33 @@ class Bench:
         return line
 
 
-def each(work: Callable[[], object], count: int) -> Callable[[], float]:
-    """Returns a function that times one call of `work`, as the mean of `count` in a row."""
+def timed(work: Callable[[], object], times: int = 1) -> Callable[[], float]:
+    """Returns a function that times `times` calls in a row, Python's own cost included."""
 
     def run() -> float:
         begin = time.perf_counter()
-        for _ in range(count):
+        for _ in range(times):
             work()
-        return (time.perf_counter() - begin) / count
+        return time.perf_counter() - begin
+
+    return run
+
+
+def mean_of(work: Callable[[], object], count: int) -> Callable[[], float]:
+    """Returns a function that times one call of `work`, as the mean of `count` in a row."""
+    run = timed(work, count)
+    return lambda: run() / count
+
+
+def waited(*starts: Callable[[], Any], times: int = 1) -> Callable[[], float]:
+    """Returns a function that starts copies, `times` each in a row, and waits for all."""
+
+    def run() -> float:
+        begin = time.perf_counter()
+        events = [start() for _ in range(times) for start in starts]
+        for event in events:
+            event.wait(timeout=WAIT_SECONDS_MAX)
+        return time.perf_counter() - begin
 
     return run
 
@@ -261,8 +361,13 @@ def random_bytes(count: int, seed: int = 1) -> Bytes:
 
 def blank(count: int) -> Bytes:
     """Returns spoiled memory whose pages are mapped."""
-    array = np.empty(count, np.uint8)
-    array.fill(SPOILED)
+    return np.full(count, SPOILED, np.uint8)
+
+
+def blank_array(shape: tuple[int, ...], dtype: Any) -> Array:
+    """Returns a spoiled array whose pages are mapped."""
+    kind = np.dtype(dtype)
+    array: Array = blank(math.prod(shape) * kind.itemsize).view(kind).reshape(shape)
     return array
 
 

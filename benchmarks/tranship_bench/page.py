@@ -241,25 +241,24 @@ def row_cells(table: Table, row: Row, known: Lines) -> tuple[str, list[str]]:
     aims: dict[str, None] = {}
     cells: list[str] = []
     runs: dict[str, str] = {}
-    bench = row.bench or table.bench
     for column in table.columns:
-        values: list[str] = []
-        bounds: list[str] = []
+        found: list[tuple[str, str]] = []
         for case in row.cases:
             name, _, own = (part.strip() for part in case.partition(" | "))
             name = name.replace("{}", column.start) + column.ending
-            line = known.get((bench, name, own or column.variant, column.machine))
+            key = (row.bench or table.bench, name, own or column.variant, column.machine)
+            line = known.get(key)
             text, aim = cell(line, column, known) if line else ("", "")
             if line and column.measure in ("time", "rate", "count"):
                 first = runs.setdefault(column.machine, line["commit"])
                 text += "" if first == line["commit"] else f" {OTHER_RUN}"
-            values.append(text)
-            bounds.append(aim)
+            found.append((text, aim))
+        values, bounds = zip(*found, strict=True)
         cells.append(" / ".join(values) if any(values) else "")
         if any(bounds):
             aims.setdefault(joined(bounds))
     if not any(cells):
-        raise NotFound(f"there are no lines of {bench}, {row.cases}")
+        raise NotFound(f"there are no lines of {row.bench or table.bench}, {row.cases}")
     return ", ".join(aims), cells
 
 
@@ -278,16 +277,17 @@ def cell(line: Line, column: Column, known: Lines) -> tuple[str, str]:
     measure = {"time": "median_s", "rate": "gbps"}.get(column.measure, column.measure)
     text = text_of(value, column.measure)
     if column.aim:
-        missed = value > column.aim
-        return (f"**{text}**" if missed else text), f"≤ {column.aim:g}"
-    for target in TARGETS:
-        if target.measure == measure and concerns(target, line):
-            missed = value > target.bound if target.at_most else value < target.bound
-            sign = "≤" if target.at_most else "≥"
-            bound = text_of(target.bound, column.measure)
-            bound = re.sub(r"\.?0+(?=$| )", "", bound) if "." in bound else bound
-            return (f"**{text}**" if missed else text), f"{sign} {bound}"
-    return text, ""
+        at_most, limit, bound = True, column.aim, f"{column.aim:g}"
+    else:
+        aims = (one for one in TARGETS if one.measure == measure and concerns(one, line))
+        target = next(aims, None)
+        if target is None:
+            return text, ""
+        at_most, limit = target.at_most, target.bound
+        bound = text_of(limit, column.measure)
+        bound = re.sub(r"\.?0+(?=$| )", "", bound) if "." in bound else bound
+    missed = value > limit if at_most else value < limit
+    return (f"**{text}**" if missed else text), f"{'≤' if at_most else '≥'} {bound}"
 
 
 def value_of(line: Line, column: Column, known: Lines) -> float | None:

@@ -1,4 +1,4 @@
-"""Quantiles of the ratios of many cases, as result lines and as columns of a table."""
+"""Quantiles of the ratios of many cases, as result lines and as a table on stderr."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from .harness import Bench
 
-__all__ = ["QUANTILES", "UPPER_QUANTILES", "Outcome", "emit_quantiles", "report_outcomes"]
+__all__ = ["UPPER_QUANTILES", "Outcome", "grouped", "report_quantiles"]
 
 WORST_COUNT = 20
 """Number of slow cases that a table names."""
@@ -21,111 +22,95 @@ UPPER_QUANTILES = {**QUANTILES, "ninth": 0.9, "greatest": 1.0}
 """The same of times, of which the greatest are the bad ones."""
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """Returns the value that a share of the others is below: the nearest rank, rounded down."""
-    return sorted(values)[math.floor(share * (len(values) - 1))]
-
-
-def emit_quantiles(
-    bench: Bench,
-    group: str,
-    values: Sequence[float],
-    conditions: Mapping[str, object] | None = None,
-    *,
-    count: int = 0,
-    seconds: float = 0.0,
-    baseline: str,
-    variant: str = "tranship",
-    quantiles: Mapping[str, float] = QUANTILES,
-) -> str:
-    """Reports a line for each quantile of a group's ratios, and returns them as a table's columns.
-
-    Args:
-        bench: The benchmark.
-        group: Name of the group.
-        values: Ratios over the baseline, one for each case.
-        conditions: What else the lines say.
-        count: Bytes of all cases.
-        seconds: Time of all cases.
-        baseline: Variant that the ratios are over.
-        variant: Variant that was measured.
-        quantiles: The quantiles, by their names.
-    """
-    columns = ""
-    for statistic, share in quantiles.items():
-        value = quantile(values, share)
-        columns += f" {value:7.2f}"
-        known = {"cases": len(values), "statistic": statistic, **(conditions or {})}
-        bench.emit(f"{statistic} of {group}", variant, count, [seconds], baseline, value, known)
-    return columns
-
-
 @dataclass
 class Outcome:
     """The speed of one random case.
 
     Attributes:
         name: Name of the case.
+        over: Its rate, or its time, over that of the baseline.
         group: Group of cases that it belongs to.
         nbytes: Number of bytes that it moves.
         seconds: Its time.
-        over: Its rate over that of the baseline.
         over_other: Its rate over that of another library; None where that has no such case.
     """
 
     name: str
-    group: str
-    nbytes: int
-    seconds: float
     over: float
+    group: str = ""
+    nbytes: int = 0
+    seconds: float = 0.0
     over_other: float | None = None
 
+    @classmethod
+    def of(
+        cls, name: str, group: str, nbytes: int, medians: Mapping[str, float], *variants: str
+    ) -> Outcome:
+        """Returns the speed of the first variant over the second, and over the third if any."""
+        variant, baseline, other = variants
+        seconds = medians[variant]
+        over_other = medians[other] / seconds if other in medians else None
+        return cls(name, medians[baseline] / seconds, group, nbytes, seconds, over_other)
 
-def report_outcomes(
+
+def grouped(outcomes: Sequence[Outcome], order: Iterable[str]) -> dict[str, Sequence[Outcome]]:
+    """Returns all cases, and those of each group in this order."""
+    groups = {group: [one for one in outcomes if one.group == group] for group in order}
+    return {"all": outcomes, **groups}
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Returns the value that a share of the others is below: the nearest rank, rounded down."""
+    return sorted(values)[math.floor(share * (len(values) - 1))]
+
+
+def report_quantiles(
     bench: Bench,
-    outcomes: Sequence[Outcome],
-    groups: Iterable[str],
-    *,
+    groups: Mapping[str, Sequence[Outcome]],
     baseline: str,
-    other: str,
+    *,
+    other: str = "",
     variant: str = "tranship",
+    quantiles: Mapping[str, float] = QUANTILES,
 ) -> None:
-    """Reports the quantiles of all cases and of each group, and prints a table on stderr.
+    """Reports a line for each quantile of each group's ratios, and prints a table on stderr.
 
     The table names the worst cases, and those that are slower than the other library's.
 
     Args:
         bench: The benchmark.
-        outcomes: The cases.
-        groups: Groups in the order of the table; those without cases are left out.
-        baseline: Variant that the rates are over.
-        other: Name of the other library.
+        groups: The cases by the groups' names; those without cases are left out.
+        baseline: Variant that the ratios are over.
+        other: Name of the other library, if there is one.
         variant: Variant that was measured.
+        quantiles: The quantiles, by their names; of `UPPER_QUANTILES` the greatest are the worst.
     """
-    heads = " ".join(f"{name:>7}" for name in QUANTILES)
-    table = [f"{f'{variant} over {baseline}':36} {'cases':>6} {heads}  slower than {other}"]
-    for group in ("all", *groups):
-        some = [one for one in outcomes if group in ("all", one.group)]
-        if not some:
+    heads = " ".join(f"{name:>8}" for name in quantiles)
+    table = [f"{f'{variant} over {baseline}':36} {'cases':>6} {heads}"]
+    for group, outcomes in groups.items():
+        if not outcomes:
             continue
-        compared = [one.over_other for one in some if one.over_other is not None]
-        slower = sum(times < 1 for times in compared)
-        word = other.lower()
-        row = emit_quantiles(
-            bench,
-            group,
-            [one.over for one in some],
-            {f"compared_with_{word}": len(compared), f"slower_than_{word}": slower},
-            count=sum(one.nbytes for one in some),
-            seconds=sum(one.seconds for one in some),
-            baseline=baseline,
-            variant=variant,
-        )
-        table.append(f"{group:36} {len(some):6} {row}  {slower} of {len(compared)}")
-    table.append(f"the worst {WORST_COUNT}, and those slower than {other}: both ratios, case")
-    by_speed = sorted(outcomes, key=lambda one: one.over)
+        known: dict[str, Any] = {"cases": len(outcomes)}
+        if other:
+            over_other = [one.over_other for one in outcomes if one.over_other is not None]
+            known[f"compared_with_{other.lower()}"] = len(over_other)
+            known[f"slower_than_{other.lower()}"] = sum(ratio < 1 for ratio in over_other)
+        count, seconds = (sum(one.nbytes for one in outcomes), sum(one.seconds for one in outcomes))
+        values = {
+            name: quantile([one.over for one in outcomes], share)
+            for name, share in quantiles.items()
+        }
+        for name, value in values.items():
+            conditions = {**known, "statistic": name}
+            case = f"{name} of {group}"
+            bench.emit(case, variant, count, [seconds], baseline, value, conditions)
+        row = " ".join(f"{value:8.2f}" for value in values.values())
+        slower = f"  {known[f'slower_than_{other.lower()}']} slower than {other}" if other else ""
+        table.append(f"{group:36} {len(outcomes):6} {row}{slower}")
+    every = {id(one): one for outcomes in groups.values() for one in outcomes}
+    upper = quantiles is UPPER_QUANTILES
+    by_speed = sorted(every.values(), key=lambda one: one.over, reverse=upper)
     for place, one in enumerate(by_speed):
         if place < WORST_COUNT or (one.over_other or 1) < 1:
-            beside = "  none" if one.over_other is None else f"{one.over_other:6.2f}"
-            table.append(f"{one.over:6.2f} {beside}  {one.name}")
+            table.append(f"{one.over:8.2f}  {one.name}")
     print("\n".join(table), file=sys.stderr)

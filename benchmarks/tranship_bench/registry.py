@@ -13,6 +13,7 @@ import pkgutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
+from functools import partial
 from typing import Any
 
 from tranship.errors import InvalidArgument
@@ -22,7 +23,7 @@ __all__ = [
     *("option", "parse_options", "simulates"),
 ]
 
-PROGRAMS = ("ping_pong", "gpu_ping_pong", "exchange", "mpi_samples")
+PROGRAMS = ("ping_pong", "gpu_ping_pong", "exchange")
 """Modules that only MPI processes import, since they load the MPI library."""
 
 
@@ -69,32 +70,30 @@ class Entry:
 KNOWN: dict[str, Entry] = {}
 
 
+Body = Callable[[Any], None]
+
+
 def measures(
-    name: str, words: str, options: Any = None
-) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
+    name: str, words: str, options: Any = None, *, is_simulated: bool = False
+) -> Callable[[Body], Body]:
     """Returns a decorator that registers a function as a benchmark.
 
     Args:
         name: Name of the benchmark.
         words: What it measures, in one line.
         options: Dataclass of its options.
+        is_simulated: Whether it simulates a machine profile, and measures nothing.
     """
 
-    def register(body: Callable[[Any], None]) -> Callable[[Any], None]:
-        KNOWN[name] = Entry(name, words, body, options)
+    def register(body: Body) -> Body:
+        KNOWN[name] = Entry(name, words, body, options, is_simulated)
         return body
 
     return register
 
 
-def simulates(name: str, words: str) -> Callable[[Callable[[Any], None]], Callable[[Any], None]]:
-    """Returns a decorator that registers a function as a simulated benchmark."""
-
-    def register(body: Callable[[Any], None]) -> Callable[[Any], None]:
-        KNOWN[name] = Entry(name, words, body, is_simulated=True)
-        return body
-
-    return register
+simulates = partial(measures, is_simulated=True)
+"""Returns a decorator that registers a function as a simulated benchmark."""
 
 
 def entries() -> dict[str, Entry]:

@@ -58,16 +58,8 @@ def make_line(
     count: int,
     seconds: Sequence[float],
 ) -> Line:
-    """Returns a result line of data that were compared.
-
-    Args:
-        bench: Name of the benchmark.
-        case: What was done.
-        variant: Way in which it was done.
-        machine: Where it was done.
-        commit: Commit of the source tree.
-        count: Number of bytes moved; 0 where no bytes are moved.
-        seconds: Seconds of each repetition.
+    """Returns a result line of data that were compared: `count` bytes moved, or 0 where none are,
+    and the seconds of each repetition.
     """
     median_s = statistics.median(seconds)
     quartiles_s = [median_s, median_s]
@@ -164,17 +156,11 @@ def key_of(line: Line) -> Key:
 
 
 def merge(lines: Iterable[Line], folder: str | os.PathLike[str]) -> dict[str, int]:
-    """Adds lines to a folder of results: each replaces an older one of its key.
+    """Adds lines, older ones first, to a folder of results; returns their number by benchmark.
 
-    Cases that were drawn at random replace those that the same benchmark drew on the same machine
-    from another seed, so that the lines of a page belong together.
-
-    Args:
-        lines: New lines, older ones first.
-        folder: Folder with a file for each benchmark.
-
-    Returns:
-        Number of lines added, by benchmark.
+    Each replaces an older one of its key. Cases that were drawn at random replace those that the
+    same benchmark drew on the same machine from another seed, so that the lines of a page belong
+    together.
 
     Raises:
         InvalidArgument: A line is of small size or of emulated GPUs. Nothing is written.
@@ -188,11 +174,11 @@ def merge(lines: Iterable[Line], folder: str | os.PathLike[str]) -> dict[str, in
                 "add lines of full size, measured with real GPUs",
             )
         new.setdefault(line["bench"], []).append(line)
+    Path(folder).mkdir(parents=True, exist_ok=True)
     for bench, added in new.items():
         path = Path(folder) / f"{bench}.jsonl"
-        known = read_lines(path) if path.exists() else []
         kept: dict[Key, Line] = {}
-        for line in known + added:
+        for line in (read_lines(path) if path.exists() else []) + added:
             kept.pop(key_of(line), None)
             kept[key_of(line)] = line
         seeds = {line["machine"]: seed_of(line) for line in added if seed_of(line) is not None}
@@ -201,7 +187,6 @@ def merge(lines: Iterable[Line], folder: str | os.PathLike[str]) -> dict[str, in
             for line in kept.values()
             if seed_of(line) is None or seed_of(line) == seeds.get(line["machine"], seed_of(line))
         ]
-        Path(folder).mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     return {bench: len(added) for bench, added in new.items()}
 

@@ -1,17 +1,18 @@
-"""Targets of the benchmarks, and whether result lines reach them."""
+"""Targets of the benchmarks, which `targets.toml` has, and whether result lines reach them."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from .results import Line
 
 __all__ = ["TARGETS", "Target", "Verdict", "concerns", "judge"]
 
-TIMES_LOCAL_MAX = 1.05
-"""Largest ratio of the direct way's time to the local GPU's, of remote-gpu."""
+FILE = Path(__file__).with_name("targets.toml")
 
 
 @dataclass(frozen=True)
@@ -56,112 +57,12 @@ class Target:
         return f"{value:.2f} GB/s" if self.measure == "gbps" else f"{value:.2f} x"
 
 
-RATIOS: dict[str, list[tuple[str, str, float]]] = {
-    "contiguous": [("", "tranship", 1.3)],
-    "shapes": [
-        ("least of all", "tranship", 0.45),
-        ("tenth of all", "tranship", 0.6),
-        ("median of all", "tranship", 0.95),
-    ],
-    "process": [
-        ("same layout", "to a plain", 0.55),
-        ("transposed", "to a plain", 0.45),
-        ("same layout", "to a shared", 0.9),
-        ("transposed", "to a shared", 0.7),
-    ],
-    "lists": [(r"64 MiB in 16384 .* over TCP", "tranship", 0.8)],
-    "three-hops": [("", "three hops", 0.9)],
-    "network": [("256 MiB, TCP", "tranship$", 0.9), ("8 B, TCP", "tranship$", 0.67)],
-    "staging": [("(put|get) 256 MiB", "(put|get), ", 0.7), ("get an eighth", "get, ", 0.5)],
-    "staging-first-use": [("", "(first|second) put", 0.5)],
-    "mpi-messages": [("12 B of 24 B|box (128|64)", "tranship-mpi", 1.5)],
-    "gpu-link": [("(pinned|device to pinned|both)", "tranship", 0.98), ("", "tranship", 0.93)],
-    "gpu-conversion": [("", "tranship", 0.85)],
-    "gpu-peer": [("peer$", "tranship", 0.98), ("peer, transposed", "tranship", 0.93)],
-    "gpu-process": [
-        ("(GPU to another process's GPU|another process's GPU to a GPU)$", "tranship", 0.97),
-        ("GPU to another process's GPU, transposed", "tranship", 0.92),
-        ("GPU to another process's GPU, 16384", "tranship", 0.7),
-        (".*another process's shared", "tranship", 0.95),
-        (".*another process's plain", "tranship", 0.85),
-    ],
-    "gpu-images": [("", "tranship", 0.9)],
-    "gpu-lanes": [(".* over 2 links", "tranship", 1.9)],
-    "gpu-lanes-processes": [
-        ("", "against the best fixed choice", 0.9),
-        ("pageable|device to pageable", "tranship", 0.9),
-    ],
-    "gpu-file": [("", "device", 0.95)],
-    "gpu-lists": [
-        (r".*4096 B, within a GPU", "tranship", 0.85),
-        (r".*4096 B, GPU to another process's GPU", "tranship", 0.8),
-        (r".*4096 B, GPU to another process's shared", "tranship", 0.75),
-        (r".*4096 B, GPU to another process's plain", "tranship", 0.5),
-        (r".* 512 B, within a GPU", "tranship", 0.42),
-        (r".* 512 B, GPU to another process's GPU", "tranship", 0.4),
-        (r".* 512 B, GPU to another process's shared", "tranship", 0.37),
-        (r".* 512 B, GPU to another process's plain", "tranship", 0.25),
-    ],
-    "gpu-messages": [
-        ("SPECFEM3D_oc", "tranship", 1.54),
-        ("SPECFEM3D_cm", "tranship", 1.67),
-        ("WRF_y_sa", "tranship", 1.61),
-        ("", "tranship", 1.0),
-    ],
-    "gpu-halo": [("520x350x60", "tranship", 1.5)],
-    "gpu-collective": [("", "tranship", 0.9)],
-    "gpu-mpi": [("12 B of 24 B", "tranship", 100)],
-    "gpu-shapes": [
-        ("least of round", "tranship", 0.8),
-        ("median of round", "tranship", 0.93),
-        ("tenth of (odd|sliced), 4", "tranship", 0.68),
-        ("median of (odd|sliced), 4", "tranship", 0.85),
-        ("tenth of (odd|sliced), 1", "tranship", 0.45),
-        ("median of (odd|sliced), 1", "tranship", 0.65),
-    ],
-    "gpu-peer-shapes": [("median of (round|odd), 4", "tranship", 0.9)],
-    "gpu-staging": [
-        (".* of a GPU, server on", "(put|get)", 0.9),
-        (".* of a GPU", "(put|get)", 0.95),
-    ],
-    "gpu-staging-first-use": [("", "(first|second) put", 0.5)],
-    "gpu-staging-designs": [("", "direct", 2.13)],
-    "gpu-reassembly": [("", "one launch", 0.85)],
-}
-"""Least ratios. Of several that a line matches, the first one applies."""
-
-TIMES: dict[str, list[tuple[str, str, float]]] = {
-    "small": [
-        ("4 KiB in this process, tranship from Python over memcpy", "", 6e-7),
-        ("8 B", "tranship, (plain|shared) array, from Python", 4e-6),
-    ],
-    "peer-death": [("", "shared memory", 0.2), ("", "TCP", 2.0)],
-    "planning": [
-        (".*: 1-D", "full", 2e-5),
-        (".*: 2-D", "full", 6e-5),
-        ("", "full", 1e-3),
-        ("", "simple", 1e-6),
-    ],
-    "staging": [("(put|get) 8 KiB$", "(put|get)$", 2e-5)],
-    "gpu-process": [("(8|65536) B", "tranship", 15e-6)],
-    "gpu-halo": [("128x64x64, 1 field, width 1(, 2 GPUs)?$", "tranship", 35e-6)],
-}
-"""Longest times in seconds."""
-
-TARGETS = (
-    Target("conversions", "median of the conv", "tranship", "ratio", 0.9),
-    Target("conversions", "", "tranship", "ratio", 0.7, "memcpy"),
-    Target("conversions", "", "tranship", "ratio", 0.95, "contiguous"),
-    *(Target(name, *row[:2], "ratio", row[2]) for name, rows in RATIOS.items() for row in rows),
-    *(Target(name, *row[:2], "median_s", row[2]) for name, rows in TIMES.items() for row in rows),
-    Target("pieces", "16384 pieces of 512 B$", "tranship, plain", "gbps", 6.0),
-    Target("file", "", "transposed", "slowdown", 1.3),
-    Target("priority", "1 MiB at high priority$", "behind", "slowdown", 1.5),
-    Target("gpu-priority", "1 MiB behind", "tranship", "slowdown", 1.3),
-    Target("remote-gpu", "100M elements", "part 3, CUDA IPC", "slowdown", TIMES_LOCAL_MAX),
-    Target("prediction", "predictions within", "tranship", "share", 0.9),
-)
-"""Targets on 2 cores of an EPYC machine; those of GPUs on H200."""
+TARGETS = [
+    Target(bench, case, variant, measure, bound, *baseline)
+    for measure, benches in tomllib.loads(FILE.read_text(encoding="utf-8")).items()
+    for bench, rows in benches.items()
+    for case, variant, bound, *baseline in rows
+]
 
 
 @dataclass(frozen=True)

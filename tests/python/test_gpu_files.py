@@ -134,15 +134,16 @@ def test_large_pinned_arrays_begin_on_large_pages(engine: ts.Engine) -> None:
 def test_stores_find_out_what_was_not_copied(
     engine: ts.Engine, tmp_path: Path, word: str, soa: bool
 ) -> None:
-    store = real_places.Store(engine, word, real_places.Form(512, soa), tmp_path / "s.bin")
+    form, path = real_places.Form(512, soa), tmp_path / "s.bin"
+    store = real_places.make_store(engine, word, form, path, device=0)
     store.spoil()
-    assert not store.holds(3)
+    assert not store.holds(form.content(3))
     source = np.ascontiguousarray(real_places.Form(512).content(3))
     engine.copy(source, store.view).wait()
     store.flush()
-    assert store.holds(3) and not store.holds(4)
-    store.fill(4)
-    assert store.holds(4)
+    assert store.holds(form.content(3)) and not store.holds(form.content(4))
+    store.fill(form.content(4))
+    assert store.holds(form.content(4))
     store.close()
     assert not (tmp_path / "s.bin").exists()
 

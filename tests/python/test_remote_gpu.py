@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -20,19 +17,16 @@ from support import SOON_S
 from tranship import Engine, Error, InvalidArgument, Timeout
 from tranship_bench import benches, figures, targets
 from tranship_bench.harness import Bench, MismatchError
-from tranship_bench.remote_gpu import client as remote_gpu_client
-from tranship_bench.remote_gpu import network as remote_gpu_network
-from tranship_bench.remote_gpu import parts as remote_gpu_parts
+from tranship_bench.remote_gpu import experiment, server, ways
 from tranship_bench.remote_gpu import sum as remote_gpu_sum
-from tranship_bench.remote_gpu.network import namespaces, rdma_kind, ucx_has_verbs
-from tranship_bench.remote_gpu.options import (
+from tranship_bench.remote_gpu.experiment import (
     FULL_SIZES,
     Options,
-    Procedure,
     elements_text,
     fitting_elements,
+    rdma_kind,
+    ucx_has_verbs,
 )
-from tranship_bench.remote_gpu.table import table_lines
 
 NEAR = {"part 1, shared memory", "part 2, shared memory", "part 3, emulated CUDA IPC"}
 TCP = {"part 1, TCP", "part 2, TCP", "part 3, TCP"}
@@ -194,7 +188,7 @@ def test_without_a_gpu_it_is_skipped(monkeypatch, capsys):
 
 
 def test_a_wrong_sum_is_found(monkeypatch, capsys):
-    monkeypatch.setattr(remote_gpu_client, "prepare", lambda engine, arrays: lambda repeats: 1e-9)
+    monkeypatch.setattr(ways, "prepare", lambda engine, arrays: lambda repeats: 1e-9)
     code, lines = run(limit=10, transports=())
     assert (code, lines) == (1, [])
     assert "element 0 of 10 is not the sum" in capsys.readouterr().err
@@ -205,14 +199,14 @@ def test_verify_finds_one_element(index):
     left = np.random.default_rng(1).random((1 << 20) + 7, "f4")
     right = left[::-1].copy()
     total = left + right
-    remote_gpu_client.verify(left, right, total, "a part")
+    ways.verify(left, right, total, "a part")
     total[index] = np.nextafter(total[index], np.float32(9))
     with pytest.raises(MismatchError, match=f"a part: element {index} of"):
-        remote_gpu_client.verify(left, right, total, "a part")
+        ways.verify(left, right, total, "a part")
 
 
 def test_experiments_never_take_the_same_elements_twice_in_a_row():
-    vectors = remote_gpu_client.Vectors(10)
+    vectors = ways.Vectors(10)
     left, right, total = vectors.turn(10)
     total[:] = left + right
     for _ in range(60):
@@ -222,28 +216,28 @@ def test_experiments_never_take_the_same_elements_twice_in_a_row():
 
 
 def test_a_part_that_fails_is_said_and_the_rest_goes_on(monkeypatch, capsys):
-    ask = remote_gpu_client.ServerProgram.ask
+    ask = ways.ServerProgram.ask
 
     def refuse(self, do, **arguments):
-        if do == "make" and arguments["part"] == 3:
-            return ask(self, do, part=9, elements=10**18)
+        if do == "make_part" and arguments["part"] == 3:
+            return ask(self, do, part=1, elements=10**18)
         return ask(self, do, **arguments)
 
-    monkeypatch.setattr(remote_gpu_client.ServerProgram, "ask", refuse)
+    monkeypatch.setattr(ways.ServerProgram, "ask", refuse)
     code, lines = run(limit=10, transports=("shared", "ipc"))
     assert code == 1
     assert {line["variant"] for line in lines} == LOCAL | NEAR - {"part 3, emulated CUDA IPC"}
-    assert "part 3, emulated CUDA IPC FAILED: the server: make: " in capsys.readouterr().err
+    assert "part 3, emulated CUDA IPC FAILED: the server: make_part: " in capsys.readouterr().err
 
 
 def test_a_server_that_dies_is_an_error_at_once(monkeypatch, capsys):
-    send = remote_gpu_client.ServerProgram.send
+    send = ways.ServerProgram.send
 
     def kill(self, do, **arguments):
         send(self, do, **arguments)
         self._process.send_signal(signal.SIGKILL)
 
-    monkeypatch.setattr(remote_gpu_client.ServerProgram, "send", kill)
+    monkeypatch.setattr(ways.ServerProgram, "send", kill)
     begin = time.monotonic()
     code, lines = run(limit=10, transports=("shared",))
     assert code == 1
@@ -253,9 +247,9 @@ def test_a_server_that_dies_is_an_error_at_once(monkeypatch, capsys):
 
 
 def test_waiting_has_an_end(monkeypatch):
-    monkeypatch.setattr(remote_gpu_parts, "WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(server, "WAIT_SECONDS_MAX", 0.02)
     with pytest.raises(Timeout, match=r"the answer did not come.*--limit"):
-        remote_gpu_parts.wait_for(np.zeros(1, "i8"), 1, "the answer")
+        server.wait_for(np.zeros(1, "i8"), 1, "the answer")
 
 
 def test_what_a_wait_checks_ends_it():
@@ -263,15 +257,15 @@ def test_what_a_wait_checks_ends_it():
         raise Error("it is gone")
 
     with pytest.raises(Error, match="it is gone"):
-        remote_gpu_parts.wait_for(np.zeros(1, "i8"), 1, "the answer", check)
+        server.wait_for(np.zeros(1, "i8"), 1, "the answer", check)
 
 
-def test_want_of_time_is_said(capsys):
-    code, lines = run(limit=10, transports=("shared",), minutes=1e-9)
-    assert (code, lines) == (0, [])
-    text = capsys.readouterr().err
-    assert "left out, for want of time (see --minutes): local at 10" in text
-    assert "part 2, shared memory at 10" in text
+def test_runs_end_with_their_share_of_the_time(monkeypatch):
+    monkeypatch.setattr(experiment, "SECONDS", 0.0)
+    code, lines = run("full", limit=10, transports=())
+    assert code == 0
+    assert [line["conditions"]["runs"] for line in lines] == [1, 1]
+    assert all(line["count"] == 6 for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -299,16 +293,14 @@ def made(full=True):
 
 
 def test_the_papers_procedure(capsys):
-    paper = Procedure.of(made(), Options(), 10**9)
-    assert (paper.sizes, paper.measurements, paper.runs) == (FULL_SIZES, 6, 10)
-    assert (paper.sizes[0], paper.sizes[-1]) == (10, 400_000_000)
-    quick = Procedure.of(made(), Options(quick=True, limit=28_000_000), 10**9)
-    assert (quick.sizes[-1], quick.measurements, quick.runs) == (28_000_000, 6, 1)
-    assert quick.seconds == 60
+    paper = Options().sizes(made(), 10**9)
+    assert paper == list(FULL_SIZES) and (experiment.MEASUREMENTS, experiment.RUNS) == (6, 10)
+    assert (paper[0], paper[-1]) == (10, 400_000_000)
+    assert Options(quick=True, limit=28_000_000).sizes(made(), 10**9)[-1] == 28_000_000
     assert capsys.readouterr().err == ""
-    assert Procedure.of(made(), Options(), 20_000_000).sizes[-1] == 10_000_000
+    assert Options().sizes(made(), 20_000_000)[-1] == 10_000_000
     assert "memory for 20M elements" in capsys.readouterr().err
-    assert Procedure.of(made(), Options(limit=7), 10**9).sizes == (7,)
+    assert Options(limit=7).sizes(made(), 10**9) == [7]
 
 
 def test_sizes_fit_the_gpu():
@@ -335,13 +327,6 @@ def test_rdma_is_found_by_its_port(tmp_path):
     assert rdma_kind(tmp_path) == "InfiniBand"
 
 
-def namespaces_listed():
-    if shutil.which("ip") is None:
-        return ""  # Without `ip` there are no namespaces.
-    done = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True)
-    return done.stdout
-
-
 def test_verbs_are_a_part_of_ucx(tmp_path):
     maps = tmp_path / "maps"
     library = tmp_path / "lib" / "libuct.so.0"
@@ -352,37 +337,8 @@ def test_verbs_are_a_part_of_ucx(tmp_path):
     assert ucx_has_verbs(maps)
 
 
-def test_namespaces_are_gone_afterwards():
-    with namespaces() as link:
-        if not link.prefix:
-            assert link.words.startswith("loopback (")  # The reason is in parentheses.
-            return
-        assert link.prefix[-1] in namespaces_listed()
-        done = subprocess.run([*link.prefix, "ip", "-brief", "address"], capture_output=True)
-        assert link.server in done.stdout.decode()
-    assert link.prefix[-1] not in namespaces_listed()
-
-
-def test_without_namespaces_the_link_says_why(monkeypatch):
-    monkeypatch.setattr(remote_gpu_network.shutil, "which", lambda *words, **where: None)
-    with namespaces() as link:
-        assert link.prefix == ()
-        assert link.words == "loopback (`ip` is not installed (package iproute2))"
-
-
-def test_namespaces_that_do_not_reach_each_other_are_not_used(monkeypatch):
-    def refuse(link):
-        raise Error("a firewall is between them")
-
-    monkeypatch.setattr(remote_gpu_network, "probe", refuse)
-    with namespaces() as link:
-        assert link.prefix == ()
-        assert link.words.startswith("loopback (")
-    assert f"tranship-{os.getpid()}" not in namespaces_listed()
-
-
 def test_tcp_between_namespaces():
-    code, lines = run("full", limit=1000, minutes=5, transports=("tcp",))
+    code, lines = run("full", quick=True, limit=1000, transports=("tcp",))
     assert code == 0
     links = {line["conditions"]["link"] for line in lines if "TCP" in line["variant"]}
     assert len(links) == 1
@@ -436,27 +392,10 @@ def lines_of_a_run(direct_s=0.104):
     ]
 
 
-def test_table_and_targets():
-    lines = lines_of_a_run()
-    text = "\n".join(table_lines(lines))
-    assert "one machine: part 3 < part 2 < part 1, as the paper's" in text
-    assert "TCP: part 3 < part 1 < part 2, NOT the paper's" in text
-    assert "1.04 x local; target for 100M elements on a real GPU: at most 1.05, reached" in text
-    verdicts = list(targets.judge(lines))
-    assert [verdict.met for verdict in verdicts] == [True]
-    slow = lines_of_a_run(direct_s=0.106)
-    assert "at most 1.05, MISSED" in "\n".join(table_lines(slow))
-    assert [verdict.met for verdict in targets.judge(slow)] == [False]
-    assert list(table_lines([])) == []
-
-
-def test_the_table_shows_the_papers_size_and_the_fullest():
-    lines = [*lines_of_a_run(), line_of("local, two copies", 10), line_of("local", 400_000_000)]
-    sizes = [text.split()[0] for text in table_lines(lines) if "latency" in text]
-    assert sizes == ["100M"]
-    lines += [line_of(f"part {part}, IPC", 28_000_000) for part in (1, 2, 3)] * 3
-    sizes = [text.split()[0] for text in table_lines(lines) if "latency" in text]
-    assert sizes == ["28M", "100M"]
+def test_targets():
+    for direct_s, met in ((0.104, True), (0.106, False)):
+        verdicts = list(targets.judge(lines_of_a_run(direct_s)))
+        assert [verdict.met for verdict in verdicts] == [met]
 
 
 def test_emulated_gpus_reach_no_target():
@@ -469,7 +408,6 @@ def test_figures(tmp_path):
     lines = [*lines_of_a_run(), line_of("part 3, RoCE", median_s=0.3)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     drawn = figures.draw("remote-gpus", tmp_path / "drawn", results=tmp_path)
-    names = [f"remote-gpu-a-machine-figure{number}.png" for number in (4, 5, 6)]
-    assert [path.name for path in drawn] == names
+    assert [path.name for path in drawn] == ["remote-gpu-a-machine.png"]
     assert all(path.stat().st_size > 10_000 for path in drawn)
     assert figures.draw("remote-gpu", tmp_path / "drawn", results=tmp_path) == drawn

@@ -21,9 +21,9 @@ from tranship_bench.harness import MismatchError
 from tranship_bench.isometry import expectations
 from tranship_bench.isometry.simulated import TRANSHIP as STYLE
 from tranship_bench.isometry.simulated import Run
+from tranship_bench.staging.crew import all_same
 from tranship_bench.staging.designs import RECEIVERS, SENDERS
 from tranship_bench.staging.worker import Worker
-from tranship_bench.staging.workflow import verify
 
 NAMES = [name for name in registry.entries() if name.startswith("staging-figure")]
 
@@ -127,7 +127,7 @@ def simulated(sender, receiver, *, gpus=1, servers=1):
     grid = Grid((gpus * CELLS[0], *CELLS[1:]), (gpus, 1, 1))
     load = workflows.Workload(MACHINE, gpus, servers, grid, ("energy",), 1)
     found = workflows.simulate(load, workflows.Pair(sender, receiver))
-    return found.put.slowest_s, found.get.slowest_s
+    return found.slowest_s("put"), found.slowest_s("get")
 
 
 def copied(*pairs):
@@ -176,8 +176,8 @@ def test_iterations_take_the_same_virtual_time():
     grid = Grid(CELLS, (1, 1, 1))
     load = workflows.Workload(MACHINE, 1, 1, grid, ("energy", "mass"), 3)
     found = workflows.simulate(load, workflows.OWN)
-    assert found.put.slowest == pytest.approx([found.put.slowest_s] * 3, abs=1e-8)
-    assert found.get.mean == pytest.approx([found.get.mean_s] * 3, abs=1e-8)
+    assert found.slowest["put"] == pytest.approx([found.slowest_s("put")] * 3, abs=1e-8)
+    assert found.mean["get"] == pytest.approx([found.mean_s("get")] * 3, abs=1e-8)
 
 
 def test_processes_of_their_own_keep_to_one_path():
@@ -246,24 +246,11 @@ def test_workflows_run_on_gpus(name, monkeypatch):
 
 def test_a_workflow_of_other_processes_and_sizes():
     lines = []
-    options = {"processes": (2, 3, 2), "sizes": (1,), "iterations": 1, "interval": 0.01}
+    options = {"processes": (2, 3, 2), "sizes": (1,), "iterations": 1}
     code = benches.run("staging-workflow", size="small", report=lines.append, options=options)
     assert code == 0
     conditions = lines[0]["conditions"]
     assert (conditions["writers"], conditions["readers"], conditions["servers"]) == (2, 3, 2)
-
-
-def test_a_workflow_of_chosen_designs():
-    lines = []
-    options = {"iterations": 1, "receiver": "hybrid"}
-    assert benches.run("staging-workflow", size="small", report=lines.append, options=options) == 0
-    variants = {(line["case"][:3], line["variant"]) for line in lines}
-    assert variants == {
-        ("put", "baseline"),
-        ("put", "direct"),
-        ("get", "baseline"),
-        ("get", "hybrid"),
-    }
 
 
 @pytest.mark.parametrize(
@@ -274,9 +261,6 @@ def test_a_workflow_of_chosen_designs():
         ({"processes": (0, 1, 1)}, "writers, readers and servers, each from 1 to 64"),
         ({"sizes": (0,)}, "MiB of each writer, from 1 on"),
         ({"iterations": -1}, "not negative"),
-        ({"interval": -1.0}, "not negative"),
-        ({"sender": "hybrid"}, 'no sender "hybrid"; there are baseline, pipeline, strong'),
-        ({"receiver": "pipeline"}, 'no receiver "pipeline"; there are baseline'),
     ],
 )
 def test_options_that_cannot_be(given, words):
@@ -288,17 +272,16 @@ def test_shock_has_its_own_sizes(capsys):
     code = benches.run("staging-shock", size="small", report=print, options={"sizes": (8,)})
     assert code == 1
     text = capsys.readouterr().err
-    assert "no option 'sizes'; there are quick, iterations, sender, receiver" in text
+    assert "no option 'sizes'; there are quick, iterations" in text
 
 
 def test_options_on_the_command_line():
     workflow = benches.find("staging-workflow")
-    words = ["--processes", "4,4,2", "--quick", "--sender=direct", "--interval", "0.5"]
+    words = ["--processes", "4,4,2", "--quick", "--sizes=8,64"]
     assert registry.parse_options(workflow, words) == {
         "processes": (4, 4, 2),
         "quick": True,
-        "sender": "direct",
-        "interval": 0.5,
+        "sizes": (8, 64),
     }
     for words, text in (
         (["--sizes", "8,x"], "--sizes 8,x is not understood"),
@@ -333,20 +316,16 @@ def test_a_reader_tells_what_was_not_put(profile, tmp_path):
             senders = itertools.cycle(SENDERS)
             for design in RECEIVERS:
                 worker.fill("a", 7)
-                worker.put("a", 7, [0, 0], next(senders))
-                worker.clear("a")
-                assert not worker.verify("a", 7)["same"]
-                worker.get("a", 7, design)
-                assert worker.verify("a", 7)["same"] and not worker.verify("a", 8)["same"]
+                worker.put(["a"], 7, [0, 0], next(senders))
+                worker.clear(["a"])
+                assert not worker.verify(["a"], 7)["same"]
+                worker.get(["a"], 7, design)
+                assert worker.verify(["a"], 7)["same"] and not worker.verify(["a"], 8)["same"]
             worker.leave()
     finally:
         serve.end()
 
 
 def test_what_differs_ends_the_run():
-    class Differs:
-        def begin(self, do, **arguments):
-            return lambda: {"same": False}
-
-    with pytest.raises(MismatchError, match="8 MiB, direct: what readers got differs"):
-        verify([Differs()], "8 MiB", 1, "direct")
+    with pytest.raises(MismatchError, match="8 MiB, direct: what was got differs from what"):
+        all_same([{"same": True}, {"same": False}], "8 MiB, direct")

@@ -92,18 +92,20 @@ def bench(
         describe(benches.find(rest[0]))
         return 0
     options = parse_options(benches.find(name), rest) if rest else {}
-    run: Callable[..., int] = functools.partial(benches.run, options=options)
+    run: Callable[..., int] = functools.partial(
+        benches.run, name, size=size, machine=machine, options=options
+    )
     if json_file is None:
-        return run(name, size=size, machine=machine, report=print_line)
+        return run(report=print_line)
     if str(json_file) == "-":
-        return run(name, size=size, machine=machine, report=lambda row: write_line(sys.stdout, row))
+        return run(report=lambda row: write_line(sys.stdout, row))
     with io.TextIOWrapper(open_to_append(json_file), encoding="utf-8") as file:
 
         def report(row: dict[str, Any]) -> None:
             write_line(file, row)
             print_line(row)
 
-        code = run(name, size=size, machine=machine, report=report)
+        code = run(report=report)
     say(f"results appended to {json_file}")
     return code
 
@@ -140,17 +142,16 @@ def describe(entry: Entry) -> None:
 
 def list_names(known: list[tuple[str, str]], json_file: Path | None) -> None:
     """Prints the names of the benchmarks and what they measure."""
-    if json_file is not None:
-        text = json.dumps([{"name": name, "description": words} for name, words in known], indent=2)
-        if str(json_file) == "-":
-            print(text)
-        else:
-            write_text(json_file, text + "\n")
-        return
-    table = table_of("bench", "measures")
-    for name, words in known:
-        table.add_row(name, words)
-    print_table(table)
+    text = json.dumps([{"name": name, "description": words} for name, words in known], indent=2)
+    if str(json_file) == "-":
+        print(text)
+    elif json_file is not None:
+        write_text(json_file, text + "\n")
+    else:
+        table = table_of("bench", "measures")
+        for row in known:
+            table.add_row(*row)
+        print_table(table)
 
 
 def write_line(file: IO[str], row: dict[str, Any]) -> None:
@@ -172,16 +173,16 @@ def print_line(row: dict[str, Any]) -> None:
 
 
 def notes_text(row: dict[str, Any]) -> str:
-    """Returns the notes of a result: emulated GPUs; for a simulated result, that it is simulated,
-    its ratio, and what was expected.
+    """Returns the notes of a result: its ratio, what was expected, whether it is simulated or of
+    emulated GPUs.
     """
-    if not row.get("simulated"):
-        return "emulated GPUs" if is_emulated(row) else ""
-    words = ["simulated"]
+    words = ["simulated"] if row.get("simulated") else []
     if "ratio" in row:
         words.append(f"{row['ratio']:.3g} x {row['baseline']}")
     for verdict in row.get("expected", ()):
         word = "as expected" if verdict["within"] else "NOT as expected"
         bound = f"{verdict['bound']} {verdict['value']:.4g}"
         words.append(f"{verdict['measure']} {verdict['measured']:.4g}, {word}: {bound}")
+    if is_emulated(row):
+        words.append("emulated GPUs")
     return "; ".join(words)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
 
 __all__ = ["Box", "Grid", "cube_of", "prime_factors"]
 
@@ -66,7 +67,7 @@ class Grid:
 
     def box(self, rank: int) -> Box:
         """Returns the box of one process."""
-        return self._box_at(tuple(self._place(rank)))
+        return self._box_at(tuple(int(k) for k in np.unravel_index(rank, self.parts)))
 
     def boxes(self) -> list[Box]:
         """Returns all boxes, by rank."""
@@ -81,7 +82,7 @@ class Grid:
         for at in itertools.product(*ranges):
             common = self._box_at(at).common(box)
             if common is not None:
-                found.append((self._rank(at), common))
+                found.append((int(np.ravel_multi_index(at, self.parts)), common))
         return found
 
     def otherwise(self) -> Grid:
@@ -104,16 +105,6 @@ class Grid:
         while self.cut(dimension, numbers[-1] + 1) < high:
             numbers.append(numbers[-1] + 1)
         return numbers
-
-    def _place(self, rank: int) -> Iterator[int]:
-        for k in range(len(self.parts)):
-            yield rank // math.prod(self.parts[k + 1 :]) % self.parts[k]
-
-    def _rank(self, at: Corner) -> int:
-        rank = 0
-        for number, parts in zip(at, self.parts, strict=True):
-            rank = rank * parts + number
-        return rank
 
     def _box_at(self, at: Corner) -> Box:
         lower = tuple(self.cut(k, n) for k, n in enumerate(at))

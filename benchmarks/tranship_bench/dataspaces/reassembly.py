@@ -87,18 +87,14 @@ DESIGNS: dict[str, Design] = {
 @simulates("staging-figure9b", "objects put together, by design, simulated")
 def figure9b(bench: SimulatedBench) -> None:
     """Simulates the assembly of 8 MiB to 1 GiB from 8 to 512 objects."""
-    machine = bench.machine(MACHINE)
+    machine = bench.on(MACHINE)
     for objects in bench.choose(OBJECTS, OBJECTS[:1]):
         for size in bench.choose(SYNTHETIC_BYTES, SYNTHETIC_BYTES[:2]):
             together = Together(machine, size, objects)
-            found = {name: design(together) for name, design in DESIGNS.items()}
-            for name, seconds in found.items():
-                bench.emit(
-                    f"{size >> 20} MiB of {objects} objects",
-                    name,
-                    machine=machine,
-                    count=size,
-                    seconds=[seconds],
-                    against=None if name == BASELINE else (BASELINE, found[BASELINE]),
-                    values={"bytes_each": size, "objects": objects},
-                )
+            case = f"{size >> 20} MiB of {objects} objects"
+            values: dict[str, float] = {"bytes_each": size, "objects": objects}
+            against: tuple[str, float] | None = None
+            for name, design in DESIGNS.items():
+                seconds = design(together)
+                bench.simulated(case, name, size, seconds, against, values)
+                against = against or (name, seconds)

@@ -1,26 +1,12 @@
-"""Puts and gets of the staging service as simulated tasks, in the designs of the paper.
+"""Puts and gets of the staging service as simulated tasks, in the designs of `workflows`.
 
-Senders (section 4.1); the request for room to the server precedes, and the commit follows, each:
-
-- *baseline*: the GPU's array to pageable memory; after that, over the network.
-- *pipeline*: the same, and the request to the server runs while the GPU's array is copied.
-- *strong baseline*: as the baseline, through pinned memory that the cards can reach.
-- *direct*: from the GPU into the server's memory.
-- *tranship*: the path that the planner chooses.
-
-Receivers (section 4.2); requests to the servers for the locations of the objects precede each:
-
-- *baseline*: all objects to host memory, assembled there line by line by one thread, to the GPU.
-- *strong baseline*: the same through pinned memory, assembled by all threads.
-- *hybrid*: each object to pinned memory, from there to the GPU, put in its place by a launch.
-- *direct*: each object to the GPU, put in its place by a launch.
-- *tranship*: the path to the GPU that the planner chooses, and one launch for all objects.
+The request for room to the server precedes a put, and the commit follows it; requests to the
+servers for the locations of the objects precede a get.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from tranship import _core
@@ -37,12 +23,8 @@ ELEMENT_BYTES = 8
 Tasks = list[int]
 
 
-@dataclass(frozen=True)
-class Piece:
-    """The part of one object that a get takes."""
-
-    server: int
-    box: Box
+Piece = tuple[int, Box]
+"""The part of one object that a get takes: its server, and its box."""
 
 
 class Workflow:
@@ -80,10 +62,6 @@ class Workflow:
             tasks = self.ask(client, server, tasks)
         return tasks
 
-    def primaries(self, variable: str) -> list[list[int]]:
-        """Returns, for each writer's object, its primary and then the other index servers."""
-        return self.owners(variable, self.grid)
-
     def owners(self, variable: str, grid: Grid) -> list[list[int]]:
         """Returns the servers of each box of a grid, from the service's own placement."""
         key = (variable, grid)
@@ -103,7 +81,7 @@ class Workflow:
     def put(self, design: str, rank: int, variable: str, after: Sequence[int]) -> Tasks:
         """Adds the put of one writer's object and returns the tasks that end it."""
         writer = self.cluster.writer(rank)
-        primary, *others = self.primaries(variable)[rank]
+        primary, *others = self.owners(variable, self.grid)[rank]
         server = self.cluster.server(primary)
         shape = vector(self.grid.box(rank).cells)
         if design == "pipeline":
@@ -129,23 +107,15 @@ class Workflow:
 
     # gets
 
-    def pieces(self, rank: int, variable: str) -> list[Piece]:
-        """Returns the pieces that a reader takes, each with its server."""
-        primaries = self.primaries(variable)
-        return [
-            Piece(primaries[writer][0], box)
-            for writer, box in self.grid.meeting(self.readers.box(rank))
-        ]
-
     def get(self, design: str, rank: int, variable: str, after: Sequence[int]) -> Tasks:
         """Adds the get of one reader's box and returns the tasks that end it."""
-        reader = self.cluster.reader(rank)
+        reader, box = self.cluster.reader(rank), self.readers.box(rank)
+        primaries = self.owners(variable, self.grid)
+        pieces = [(primaries[writer][0], part) for writer, part in self.grid.meeting(box)]
         found = self.ask_each(reader, self.owners(variable, self.readers)[rank], after)
-        pieces = self.pieces(rank, variable)
-        got = self.get_data(design, reader, pieces, self.readers.box(rank), found)
+        got = self.get_data(design, reader, pieces, box, found)
         # A message to each server that lent objects releases them.
-        lenders = sorted({piece.server for piece in pieces})
-        return self.ask_each(reader, lenders, got)
+        return self.ask_each(reader, sorted({server for server, _ in pieces}), got)
 
     def get_data(
         self, design: str, reader: Place, pieces: list[Piece], box: Box, after: Tasks
@@ -153,48 +123,42 @@ class Workflow:
         """Adds the transfers of a box whose objects have been located."""
         if design in ("baseline", "strong baseline"):
             return self.through_host(design, reader, pieces, box, after)
+        device = reader.device
         tasks = []
-        for piece in pieces:
-            shape = vector(piece.box.cells)
-            source = self.cluster.server(piece.server).pinned
+        for server, part in pieces:
+            shape, source = vector(part.cells), self.cluster.server(server).pinned
             if design == "hybrid":
                 received = self.send(source, reader.pinned, shape, after)
-                arrived = self.hop(reader.pinned, reader.device, shape, [received])
+                tasks.append(self.hop(reader.pinned, device, shape, [received]))
             elif design == TRANSHIP:
-                arrived = self.send(source, reader.device, shape, after)
+                tasks.append(self.send(source, device, shape, after))
             else:
-                arrived = self.hop(source, reader.device, shape, after)
-            tasks.append(arrived)
+                tasks.append(self.hop(source, device, shape, after))
         if design == TRANSHIP:
-            return [self.hop(reader.device, reader.device, vector(box.cells), tasks)]
+            return [self.hop(device, device, vector(box.cells), tasks)]
         return [
-            self.hop(reader.device, reader.device, vector(piece.box.cells), [arrived])
-            for piece, arrived in zip(pieces, tasks, strict=True)
+            self.hop(device, device, vector(part.cells), [arrived])
+            for (_, part), arrived in zip(pieces, tasks, strict=True)
         ]
 
     def through_host(
         self, design: str, reader: Place, pieces: list[Piece], box: Box, after: Tasks
     ) -> Tasks:
         """Adds copies of all objects to pinned memory, their assembly, and the copy to the GPU."""
-        received = []
-        for piece in pieces:
-            source = self.cluster.server(piece.server).pinned
-            shape = vector(piece.box.cells)
-            received.append(self.send(source, reader.pinned, shape, after))
+        received = [
+            self.send(self.cluster.server(server).pinned, reader.pinned, vector(part.cells), after)
+            for server, part in pieces
+        ]
         whole = vector(box.cells)
         if design == "strong baseline":
             together = [self.hop(reader.pinned, reader.pinned, whole, received)]
             return [self.hop(reader.pinned, reader.device, whole, together)]
         together = list(received)
-        for piece in pieces:
-            seconds = self.line_by_line_s(piece.box)
+        for _, part in pieces:  # one thread copies line by line (section 4.2)
+            line = part.shape[-1] * ELEMENT_BYTES
+            seconds = part.cells * ELEMENT_BYTES / self.channels.line_rate(line)
             together = [self.run.compute(reader.core, seconds, after=[*received, *together])]
         return [self.hop(reader.host, reader.device, whole, together)]
-
-    def line_by_line_s(self, box: Box) -> float:
-        """Returns the seconds in which one thread copies a box line by line (section 4.2)."""
-        line = box.shape[-1] * ELEMENT_BYTES
-        return box.cells * ELEMENT_BYTES / self.channels.line_rate(line)
 
     # copies
 

@@ -56,7 +56,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from ..harness import machine_name
 from ..isometry.simulated import TRANSHIP as STYLE
@@ -87,8 +86,6 @@ SHOCK_SERVERS = {8: 4, 27: 16, 64: 32, 128: 64, 256: 128}
 FURTHER = (512, 1024, 2048, 4096, 8192, 16384)
 FURTHER_ITERATIONS = 1
 """Iterations on more GPUs than in the paper: all take the same virtual time."""
-
-Seconds = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -141,43 +138,29 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class Timed:
-    """Seconds of each iteration: until the last process has ended, and the processes' mean."""
-
-    slowest: list[float]
-    mean: list[float]
-
-    def __add__(self, other: Timed) -> Timed:
-        return Timed(
-            [a + b for a, b in zip(self.slowest, other.slowest, strict=True)],
-            [a + b for a, b in zip(self.mean, other.mean, strict=True)],
-        )
-
-    @property
-    def slowest_s(self) -> float:
-        """Returns the median over iterations of the slowest process's seconds."""
-        return statistics.median(self.slowest)
-
-    @property
-    def mean_s(self) -> float:
-        """Returns the median over iterations of the mean process's seconds."""
-        return statistics.median(self.mean)
-
-
-@dataclass(frozen=True)
 class Simulated:
-    """The results of one workload with one pair of designs."""
+    """The results of one workload with one pair of designs.
 
-    put: Timed
-    get: Timed
+    Attributes:
+        slowest: Seconds until the last process has ended in each iteration, by "put", "get", and
+            "iteration" for both.
+        mean: Mean seconds of the processes in each iteration, alike.
+        path: Path of the bytes of a put.
+        costs: Costs of the simulation itself.
+    """
+
+    slowest: dict[str, list[float]]
+    mean: dict[str, list[float]]
     path: str
-    """Path of the bytes of a put."""
     costs: dict[str, float]
-    """Costs of the simulation itself."""
 
-    def time(self, way: str) -> Timed:
-        """Returns the times of the puts, of the gets, or of a whole iteration."""
-        return {"put": self.put, "get": self.get}.get(way) or self.put + self.get
+    def slowest_s(self, way: str) -> float:
+        """Returns the median over iterations of the slowest process's seconds."""
+        return statistics.median(self.slowest[way])
+
+    def mean_s(self, way: str) -> float:
+        """Returns the median over iterations of the mean process's seconds."""
+        return statistics.median(self.mean[way])
 
 
 def simulate(load: Workload, pair: Pair) -> Simulated:
@@ -186,43 +169,45 @@ def simulate(load: Workload, pair: Pair) -> Simulated:
     cluster = Cluster(load.gpus, load.servers, channels.apart)
     run = Run(load.machine, STYLE, nodes=cluster.nodes)
     work = Workflow(run, cluster, channels, load.grid)
-    begins: list[int] = []
-    phases: list[list[int]] = []
+    phases: dict[str, list[tuple[int, list[int]]]] = {"put": [], "get": []}
     for iteration in range(load.iterations):
         clock = run.compute("clock", 0.0, at=iteration * INTERVAL_S)
-        for each, design in ((work.put, pair.sender), (work.get, pair.receiver)):
+        for way, each, design in (
+            ("put", work.put, pair.sender),
+            ("get", work.get, pair.receiver),
+        ):
             ends = []
             for rank in range(load.gpus):
                 tasks = [clock]
                 for variable in load.variables:
                     tasks = each(design, rank, variable, tasks)
                 ends.append(run.compute("ends", 0.0, after=tasks))
-            begins.append(clock)
-            phases.append(ends)
+            phases[way].append((clock, ends))
             clock = run.compute("clock", 0.0, after=ends)
     run.finish()
-    times: Seconds = np.asarray(run.simulation.times())[:, 1]
-    seconds = [times[ends] - times[begin] for begin, ends in zip(begins, phases, strict=True)]
-    found = run.simulation.statistics
+    times = np.asarray(run.simulation.times())[:, 1]
+    slowest: dict[str, list[float]] = {}
+    mean: dict[str, list[float]] = {}
+    for way, pairs in phases.items():
+        seconds = [times[ends] - times[begin] for begin, ends in pairs]
+        slowest[way] = [float(one.max()) for one in seconds]
+        mean[way] = [float(one.mean()) for one in seconds]
+    for found in (slowest, mean):
+        found["iteration"] = [a + b for a, b in zip(found["put"], found["get"], strict=True)]
+    known = run.simulation.statistics
     costs = {
-        "tasks": int(found["tasks"]),
-        "events": int(found["events"]),
-        "simulating_s": float(found["run_s"]),
-        "peak_rss_bytes": int(found["peak_rss_bytes"]),
+        "tasks": int(known["tasks"]),
+        "events": int(known["events"]),
+        "simulating_s": float(known["run_s"]),
+        "peak_rss_bytes": int(known["peak_rss_bytes"]),
     }
-    path = " > ".join(run.path_of(min(run.copies)))
-    return Simulated(timed(seconds[::2]), timed(seconds[1::2]), path, costs)
-
-
-def timed(phases: list[Seconds]) -> Timed:
-    """Returns the slowest and the mean seconds of the processes in each phase."""
-    return Timed([float(each.max()) for each in phases], [float(each.mean()) for each in phases])
+    return Simulated(slowest, mean, " > ".join(run.path_of(min(run.copies))), costs)
 
 
 @simulates("staging-figure9a", "puts and gets by design, 64 writers and 64 readers, simulated")
 def figure9a(bench: SimulatedBench) -> None:
     """Simulates Table 1: one variable, 8 MiB to 1 GiB of each writer."""
-    machine = bench.machine(MACHINE)
+    machine = bench.on(MACHINE)
     gpus = bench.pick(SYNTHETIC_GPUS, 8)
     parts = cube_of(gpus)
     for size in bench.choose(SYNTHETIC_BYTES, SYNTHETIC_BYTES[:2]):
@@ -232,23 +217,22 @@ def figure9a(bench: SimulatedBench) -> None:
         iterations = bench.pick(ITERATIONS, 2)
         load = Workload(machine, gpus, servers, Grid(cells, parts), ("field",), iterations)
         found = {pair: simulate(load, pair) for pair in PAIRS}
+        values = {pair: {"bytes_each": float(size)} for pair in PAIRS}
         for way in ("put", "get"):
-            for pair, one in found.items():
-                values = {"bytes_each": size} | less_than(found, pair, way)
-                emit(bench, f"{way} {size >> 20} MiB", pair, way, load, one, values)
+            emit(bench, f"{way} {size >> 20} MiB", way, load, found, values)
 
 
 @simulates("staging-figure10", "weak scaling of a workflow on 8 to 16,384 GPUs, simulated")
 def figure10(bench: SimulatedBench) -> None:
     """Simulates Table 2: 256^3 cells of three variables of each GPU, on 8 to 16,384 GPUs."""
-    scale(bench, bench.machine(MACHINE), PAIRS)
+    scale(bench, bench.on(MACHINE), PAIRS)
     if bench.chosen_machine is None:
-        scale(bench, bench.machine(SHARED_MACHINE), (OWN,))
+        scale(bench, bench.on(SHARED_MACHINE), (OWN,))
 
 
 def scale(bench: SimulatedBench, machine: str, pairs: Iterable[Pair]) -> None:
     """Simulates all numbers of GPUs on one machine."""
-    first: dict[tuple[Pair, str], Timed] = {}
+    first: dict[Pair, Simulated] = {}
     for gpus in bench.choose((*SHOCK_SERVERS, *FURTHER), (8, 64)):
         parts = cube_of(gpus)
         cells = tuple(bench.pick(SHOCK_CELLS, SHOCK_CELLS // 4) * part for part in parts)
@@ -256,56 +240,53 @@ def scale(bench: SimulatedBench, machine: str, pairs: Iterable[Pair]) -> None:
         servers = SHOCK_SERVERS.get(gpus, gpus // 2)
         load = Workload(machine, gpus, servers, Grid(cells, parts), SHOCK_VARIABLES, iterations)
         found = {pair: simulate(load, pair) for pair in pairs}
+        first = first or found
         for way in ("put", "get", "iteration"):
-            for pair, one in found.items():
-                time = one.time(way)
-                least = first.setdefault((pair, way), time)
-                values = {
+            values = {
+                pair: {
                     "gpus": gpus,
-                    "relative": time.slowest_s / least.slowest_s,
-                    "relative_mean": time.mean_s / least.mean_s,
-                } | less_than(found, pair, way)
-                emit(bench, f"{way}, {gpus} GPUs", pair, way, load, one, values)
-
-
-def less_than(found: dict[Pair, Simulated], pair: Pair, way: str) -> dict[str, float]:
-    """Returns by which fraction the mean process takes less time than with the other designs."""
-    mine = found[pair].time(way).mean_s
-    return {
-        f"less_than_{other.design(way).replace(' ', '_')}": 1 - mine / one.time(way).mean_s
-        for other, one in found.items()
-        if other not in (pair, OWN) and way != "iteration"
-    }
+                    "relative": one.slowest_s(way) / first[pair].slowest_s(way),
+                    "relative_mean": one.mean_s(way) / first[pair].mean_s(way),
+                }
+                for pair, one in found.items()
+            }
+            emit(bench, f"{way}, {gpus} GPUs", way, load, found, values)
 
 
 def emit(
     bench: SimulatedBench,
     case: str,
-    pair: Pair,
     way: str,
     load: Workload,
-    one: Simulated,
-    values: dict[str, float],
+    found: dict[Pair, Simulated],
+    values: dict[Pair, dict[str, float]],
 ) -> None:
-    """Reports the line of a case: seconds until the last process has ended, and the mean of all."""
-    time = one.time(way)
-    variant = pair.design(way)
-    if pair == OWN and load.machine == SHARED_MACHINE:
-        variant = f"{variant}, all cards"
-    bench.emit(
-        case,
-        variant,
-        machine=load.machine,
-        count=load.bytes * (2 if way == "iteration" else 1),
-        seconds=time.slowest,
-        values={**values, "mean_s": time.mean_s, **one.costs},
-        conditions={
-            "gpus": load.gpus,
-            "servers": load.servers,
-            "iterations": load.iterations,
-            "path_of_a_put": one.path,
-            "question_us": 1e6 * (2 * Channels(load.machine).message_s() + SERVICE_S),
-            "service_us": 1e6 * SERVICE_S,
-            "simulated_on": machine_name(),
-        },
-    )
+    """Reports the lines of the puts, the gets or whole iterations of all designs: seconds until the
+    last process has ended, and the mean of all.
+    """
+    count = load.bytes * (2 if way == "iteration" else 1)
+    for pair, one in found.items():
+        variant = pair.design(way)
+        if pair == OWN and load.machine == SHARED_MACHINE:
+            variant = f"{variant}, all cards"
+        mean_s = one.mean_s(way)
+        less = {
+            f"less_than_{other.design(way).replace(' ', '_')}": 1 - mean_s / theirs.mean_s(way)
+            for other, theirs in found.items()
+            if other not in (pair, OWN) and way != "iteration"
+        }
+        numbers = {**values[pair], **less, "mean_s": mean_s, **one.costs}
+        bench.simulated(
+            case,
+            variant,
+            count,
+            one.slowest[way],
+            values=numbers,
+            gpus=load.gpus,
+            servers=load.servers,
+            iterations=load.iterations,
+            path_of_a_put=one.path,
+            question_us=1e6 * (2 * Channels(load.machine).message_s() + SERVICE_S),
+            service_us=1e6 * SERVICE_S,
+            simulated_on=machine_name(),
+        )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import statistics
 import textwrap
 import zlib
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Rows", "draw_table"]
+__all__ = ["Rows", "colours_of", "draw_table", "expected_of", "title_of"]
 
 Rows = dict[str, dict[str, Line]]
 """The newest line of each case and variant."""
@@ -31,16 +29,10 @@ SHORT_BYTES = 64 << 10
 """Copies of at most so many bytes are drawn as times."""
 
 SPREAD_MAX = 50.0
-"""Times whose largest is so many times the least have a logarithmic axis."""
+"""Values whose largest is so many times the least have a logarithmic axis."""
 
 BARS_MAX = 48
 """A drawing with more bars has dots instead, all variants of a case in one row."""
-
-CASE_MAX = 60
-"""Letters of a case's name beside its dot."""
-
-CASES_MAX = 60
-"""A drawing with more cases has one row for each group of cases."""
 
 DOTS_PER_INCH = 130
 
@@ -63,7 +55,7 @@ REST = (
     *("#4361ee", "#9a031e", "#90be6d", "#b5838d", "#43aa8b", "#6d597a", "#f28482", "#a68a64"),
 )
 
-PREDICTED: dict[str, Any] = {
+MARK: dict[str, Any] = {
     "color": "black",
     "marker": "|",
     "markersize": 12,
@@ -71,24 +63,35 @@ PREDICTED: dict[str, Any] = {
     "linestyle": "none",
     "zorder": 3,
 }
-"""How a predicted time is drawn."""
+"""How a predicted or expected value is drawn."""
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
-def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
+def draw_table(
+    bench: str, machine: str, rows: Rows, path: Path, simulated: Rows | None = None
+) -> Path:
     """Draws the lines of one benchmark on one machine, and returns the picture's path.
 
     Lines with a rate and lines that only have a time get axes of their own.
+
+    Args:
+        bench: The benchmark.
+        machine: Machine of the lines.
+        rows: The lines.
+        path: The picture.
+        simulated: Lines of the simulation of the same figure, which are drawn above.
     """
     from matplotlib import pyplot
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    if len(rows) > CASES_MAX:
-        return draw_groups(bench, machine, rows, path)
-    rates, times = parts_of(bench, rows)
-    parts = [(part, timed) for part, timed in ((rates, False), (times, True)) if part]
+    parts = [
+        (part, timed)
+        for some in (simulated or {}, rows)
+        for part, timed in zip(parts_of(bench, some), (False, True), strict=True)
+        if part
+    ]
     dots = sum(len(row) for row in rows.values()) > BARS_MAX
     heights = [height_of(part, dots) for part, _ in parts]
     figure, grid = pyplot.subplots(
@@ -99,19 +102,28 @@ def draw_table(bench: str, machine: str, rows: Rows, path: Path) -> Path:
         squeeze=False,
         height_ratios=heights,
     )
-    colours = colours_of(dict.fromkeys(name for row in rows.values() for name in row))
+    everything = [row for part, _ in parts for row in part.values()]
+    colours = colours_of(dict.fromkeys(name for row in everything for name in row))
     for axes, (part, timed) in zip(grid[:, 0], parts, strict=True):
         draw_part(axes, part, colours, timed, dots)
+    if simulated:
+        grid[0, 0].set_title("simulated, on the paper's machine", fontsize=9, loc="left")
+        grid[-1, 0].set_title("measured", fontsize=9, loc="left")
     label(figure, grid[-1, 0], bench, machine, rows)
-    predicted = any(predicted_s(line) for row in rows.values() for line in row.values())
-    if len(colours) > 1 or predicted:
+    marked = any(
+        mark_of(line, timed)
+        for part, timed in parts
+        for row in part.values()
+        for line in row.values()
+    )
+    if len(colours) > 1 or marked:
         handles: list[Any] = [Patch(color=colour) for colour in colours.values()]
-        if predicted:
-            handles.append(Line2D([], [], **PREDICTED))
+        if marked:
+            handles.append(Line2D([], [], **MARK))
         columns = 4 if max(map(len, colours)) < 30 else 2
         figure.legend(
             handles,
-            [*colours, *(["predicted by the plan"] if predicted else [])],
+            [*colours, *(["predicted by the plan, or the paper's"] if marked else [])],
             loc="outside lower left",
             ncols=columns,
             fontsize=8,
@@ -143,10 +155,20 @@ def make_room(figure: Figure, axes: Axes) -> None:
             axes.set_xlim(right=max(axes.get_xlim()[1], least + (most - least) * at / room))
 
 
-def predicted_s(line: Line) -> float | None:
-    """Returns the seconds that the plan of a copy predicted, if the line has them."""
+def expected_of(line: Line, measure: str) -> float | None:
+    """Returns the paper's number for a measure of a line; None if there is none."""
+    for verdict in line.get("expected", ()):
+        if verdict["measure"] == measure:
+            return float(verdict["value"])
+    return None
+
+
+def mark_of(line: Line, timed: bool) -> float | None:
+    """Returns the seconds, or the rate, that a plan predicted or a paper measured, if any."""
     seconds: float | None = line.get("conditions", {}).get("predicted_s")
-    return seconds
+    if seconds is not None and "instances" not in line["conditions"]:
+        return seconds if timed else line["bytes"] / seconds / 1e9
+    return None if timed else expected_of(line, "gbps")
 
 
 def parts_of(bench: str, rows: Rows) -> tuple[Rows, Rows]:
@@ -174,15 +196,20 @@ def height_of(rows: Rows, dots: bool) -> float:
 def label(figure: Figure, last: Axes, bench: str, machine: str, rows: Rows) -> None:
     """Writes the title and, below the last axes, the targets."""
     lines = [line for row in rows.values() for line in row.values()]
-    emulated = ", GPUs emulated in host memory" if any(map(is_emulated, lines)) else ""
-    small = any(line.get("conditions", {}).get("size") == "small" for line in lines)
-    simulated = any(line.get("simulated") for line in lines)
-    machine += " (simulated)" if simulated else ""
-    title = f"{bench}: {machine}{emulated}{' (small size)' if small else ''}"
+    title = title_of(bench, machine, lines)
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     shares = [f"{line['case']}: {line['median_s']:.0%}." for line in lines if is_share(line)]
     if text := " ".join([*shares, targets_text(bench)]).strip():
         last.set_xlabel(f"{last.get_xlabel()}\n{textwrap.fill(text, 110)}", fontsize=8)
+
+
+def title_of(bench: str, machine: str, lines: Sequence[Line]) -> str:
+    """Returns the title of a picture: what was measured, where and how."""
+    emulated = ", GPUs emulated in host memory" if any(map(is_emulated, lines)) else ""
+    small = any(line.get("conditions", {}).get("size") == "small" for line in lines)
+    machine = machine or ", ".join(dict.fromkeys(line["machine"] for line in lines))
+    machine += " (simulated)" if any(line.get("simulated") for line in lines) else ""
+    return f"{bench}: {machine}{emulated}{' (small size)' if small else ''}"
 
 
 def targets_text(bench: str) -> str:
@@ -218,18 +245,18 @@ def unit_of(seconds: float) -> tuple[float, str]:
 
 def draw_part(axes: Axes, rows: Rows, colours: dict[str, str], timed: bool, dots: bool) -> None:
     """Draws cases as rates, or as times if `timed`; in dots or in bars."""
-    times = [line["median_s"] for row in rows.values() for line in row.values()]
-    scale, unit = unit_of(max(times))
-    wide = timed and max(times) > SPREAD_MAX * min(times) > 0
+    lines = [line for row in rows.values() for line in row.values()]
+    scale, unit = unit_of(max(line["median_s"] for line in lines))
+    values = [line["median_s" if timed else "gbps"] for line in lines]
+    wide = max(values) > SPREAD_MAX * min(values) > 0
     ticks: list[float] = []
     y = 0.0
     for row in rows.values():
         first = y
         for name, line in row.items():
             value = line["median_s"] / scale if timed else line["gbps"]
-            if (seconds := predicted_s(line)) is not None:
-                told = seconds / scale if timed else line["bytes"] / seconds / 1e9
-                axes.plot(told, first if dots else y, **PREDICTED)
+            if (mark := mark_of(line, timed)) is not None:
+                axes.plot(mark / scale if timed else mark, first if dots else y, **MARK)
             if dots:
                 axes.plot(value, first, "o", color=colours[name], markersize=6, alpha=0.9)
                 continue
@@ -272,57 +299,3 @@ def value_text(line: Line, timed: bool) -> str:
     value = line["median_s"] / scale if timed else line["gbps"]
     text = (f"{value:.3g}" if value < 100 else f"{value:,.0f}") + (f" {unit}" if unit else "")
     return f"{text}  ({line['ratio']:.2f} x {line['baseline']})" if "ratio" in line else text
-
-
-def draw_groups(bench: str, machine: str, rows: Rows, path: Path) -> Path:
-    """Draws many cases on one page: a row for each group of cases, a dot for each case.
-
-    Cases belong to one group if their names begin with the same words, numbers aside.
-    """
-    from matplotlib import pyplot
-
-    groups: dict[str, list[tuple[float, str]]] = {}
-    fractions = all("fraction" in line for row in rows.values() for line in row.values())
-    for case, row in rows.items():
-        for line in row.values():
-            value = line["fraction"] if fractions else line["gbps"]
-            groups.setdefault(group_of(case), []).append((value, case))
-    height = max(0.42 * len(groups) + 1.8, 2.8)
-    figure, axes = pyplot.subplots(figsize=(10, height), layout="constrained")
-    for y, values in enumerate(groups.values()):
-        numbers = [value for value, _ in values]
-        axes.plot(numbers, [y] * len(numbers), "o", color=FIXED["tranship"], alpha=0.35)
-        axes.plot(statistics.median(numbers), y, "|", color="black", markersize=14)
-        least, case = min(values)
-        case = textwrap.shorten(case, CASE_MAX, placeholder="…")
-        axes.annotate(
-            f"{case}: {least:.2f}" if fractions else f"{case}: {least:.0f}",
-            (least, y),
-            xytext=(0, 7),
-            textcoords="offset points",
-            fontsize=6.5,
-            ha="left",
-        )
-    axes.set_yticks(range(len(groups)), [f"{name} ({len(v)})" for name, v in groups.items()])
-    axes.set_ylim(len(groups) - 0.4, -0.8)
-    axes.set_xlim(left=0)
-    what = "fraction of the rate of the driver's copy" if fractions else "GB/s"
-    axes.set_xlabel(f"{what}; | is the median of the group, the text names its least", fontsize=9)
-    tidy(axes, both=True)
-    label(figure, axes, bench, machine, rows)
-    save_figure(figure, path, dpi=DOTS_PER_INCH)
-    pyplot.close(figure)
-    return path
-
-
-def group_of(case: str) -> str:
-    """Returns the words that a case's name begins with: "transpose" of "transpose of 8 B, odd"."""
-    words = [
-        "" if word == "x" or any(map(str.isdigit, word)) else word
-        for word in case.partition(",")[0].split()
-    ]
-    words = list(itertools.dropwhile(lambda word: not word, words))
-    words = list(itertools.takewhile(bool, words))
-    while words and words[-1] in ("of", "to", "with", "in", "at"):
-        words.pop()
-    return " ".join(words) or "other"

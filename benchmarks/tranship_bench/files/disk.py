@@ -6,12 +6,6 @@ buffers.
 - Files are dropped from the page cache before each repetition; writing ends when `File.flush`
   returns.
 
-# file-parts
-- Random parts of files (boxes, columns, steps, fields of records, random rows), read and written in
-  place, with seeds. Each is compared with `numpy.memmap`, which makes its map within the time, and,
-  dropped from the page cache, with reads of the pages that the part lies on, by four threads.
-- Lines are quantiles of our time over the baseline's. The worst cases are printed on stderr.
-
 ``three-hops``: 256 MiB from a file over host memory and another process to a file there, beside
 each hop alone.
 - Follows: Isometry (ICS'18), section 3: hops that overlap by tiles.
@@ -22,9 +16,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +27,16 @@ import numpy as np
 from tranship.arrays import File
 from tranship.engine import Engine
 
-from ..harness import CHUNK_BYTES, Array, Bench, Variant, as_bytes, blank, same, spoil
+from ..gpu.copies import Side
+from ..harness import (
+    CHUNK_BYTES,
+    Array,
+    Bench,
+    Variant,
+    as_bytes,
+    blank,
+    timed,
+)
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..processes.remote import SEED_HERE
@@ -91,14 +94,12 @@ def timed_copy(
 ) -> Callable[[], float]:
     """Returns a function that times a copy in bounded memory, and `finish` after it."""
 
-    def run() -> float:
-        begin = time.perf_counter()
+    def copy() -> None:
         engine.copy(source, target, buffer_bytes=BUFFER_BYTES).wait()
         if finish is not None:
             finish()
-        return time.perf_counter() - begin
 
-    return run
+    return timed(copy)
 
 
 def bench_folder() -> tempfile.TemporaryDirectory[str]:
@@ -106,156 +107,134 @@ def bench_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="tranship-bench-")
 
 
+@dataclass(frozen=True)
+class Conversion:
+    """A shape in the source, and the order of its dimensions in the target."""
+
+    name: str
+    shape: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @property
+    def turned(self) -> tuple[int, ...]:
+        """Returns the shape in the target."""
+        return tuple(self.shape[k] for k in self.order)
+
+    def applied(self, array: Array) -> Array:
+        """Returns the array that is expected in the target."""
+        return np.ascontiguousarray(array.reshape(self.shape).transpose(self.order))
+
+
 @measures("file", "files read and written, in the same layout or transposed")
 def file(bench: Bench) -> None:
     """Measures reads and writes of files, in the same layout and transposed."""
+    bench.cold = False
     shape = (16384, 16384) if bench.full else (256, 512)
     array = seeded(shape, "f4", SEED_HERE)
-    transposed = np.ascontiguousarray(array.T)
+    ways = [Conversion("", shape, (0, 1)), Conversion("transposed", shape, (1, 0))]
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
-    size = f"f4, {shape[0]}x{shape[1]}"
     with bench_folder() as folder, Engine() as engine:
-        paths = {name: Path(folder) / f"{name}.bin" for name in ("in", "same", "transposed")}
-        write_file(paths["in"], array, array.nbytes)
-        for name in ("same", "transposed"):
-            write_file(paths[name], None, array.nbytes)
-        ways = [
-            reading(engine, paths["in"], "same layout", array, shape),
-            reading(engine, paths["in"], "transposed", transposed, shape),
-            writing(engine, paths["same"], "same layout", array, array),
-            writing(engine, paths["transposed"], "transposed", array.T, transposed),
-        ]
-        repetitions = bench.pick(5, 1)
-        for case, variants in (("file to memory", ways[:2]), ("memory to file", ways[2:])):
-            bench.measure(
-                f"{case}, {size}",
-                variants,
-                array.nbytes,
-                repetitions=repetitions,
-                baseline="same layout",
-                cold=False,
-            )
+        paths = [Path(folder) / f"{k}.bin" for k in range(2)]
+        for way, variant_of in (("file to memory", reading), ("memory to file", writing)):
+            for path in paths:
+                write_file(path, array, array.nbytes)
+            variants = [
+                variant_of(engine, path, "", "pageable", conversion, array)
+                for path, conversion in zip(paths, ways, strict=True)
+            ]
+            variants[0].name = "same layout"
+            case = f"{way}, f4, {shape[0]}x{shape[1]}"
+            bench.measure(case, variants, array.nbytes, 5, "same layout")
 
 
 def reading(
-    engine: Engine, path: Path, name: str, expected: Array, shape: tuple[int, int]
+    engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
 ) -> Variant:
-    """Returns the variant that reads the file into a new array; transposed if so expected."""
-    target = blank(expected.nbytes).view(expected.dtype).reshape(expected.shape)
-    view = target if name == "same layout" else target.T
-
-    def prepare() -> None:
-        spoil(target)
-        forget(path)
-
-    source = File(path, extents=shape, fields="f4")
+    """Returns the variant that reads the file, which holds `array`, into new memory."""
+    source = File(path, extents=conversion.shape, fields="f4")
+    target = Side(engine, memory, conversion.turned, "f4")
+    view = target.array.transpose(tuple(int(k) for k in np.argsort(conversion.order)))
+    expected = as_bytes(conversion.applied(array))
     run = timed_copy(engine, source, view)
-    return Variant(name, run, lambda: same(target, expected), prepare)
+    plan = engine.plan(source, view, buffer_bytes=BUFFER_BYTES)
+    way = target.variant(f"{name}{conversion.name}", run, expected, path=str(plan))
+    way.prepare = both_of(target.spoil, lambda: forget(path))
+    return way
 
 
-def writing(engine: Engine, path: Path, name: str, source: Array, expected: Array) -> Variant:
-    """Returns the variant that writes an array to a file with allocated blocks and flushes it."""
-    target = File(path, extents=source.shape, fields="f4", mode="r+")
-    return Variant(
-        name,
-        timed_copy(engine, source, target, target.flush),
-        lambda: file_holds(path, expected),
-        lambda: spoil_file(path),
-        {"flushed": True},
-    )
+def writing(
+    engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
+) -> Variant:
+    """Returns the variant that writes to the file, with blocks allocated, and flushes it."""
+    source = Side(engine, memory, conversion.shape, "f4")
+    source.write(as_bytes(array))
+    view = source.array.transpose(conversion.order)
+    target = File(path, extents=conversion.turned, fields="f4", mode="r+")
+    run = timed_copy(engine, view, target, target.flush)
+    plan = engine.plan(view, target, buffer_bytes=BUFFER_BYTES)
+    expected = conversion.applied(array)
+    return file_variant(f"{name}{conversion.name}", run, path, expected, path=str(plan))
+
+
+def file_variant(
+    name: str, run: Callable[[], float], file: Path, expected: Array, **conditions: Any
+) -> Variant:
+    """Returns the variant that should bring the expected bytes to a file on the disk."""
+    known = {"flushed": True, **conditions}
+    return Variant(name, run, lambda: file_holds(file, expected), lambda: spoil_file(file), known)
 
 
 @measures("three-hops", "file to host to another process to its file")
 def three_hops(bench: Bench) -> None:
     """Measures file to host to another process to its file, beside each hop alone."""
+    bench.cold = False
     shape = (8192, 8192) if bench.full else (256, 512)
     array = seeded(shape, "f4", SEED_HERE)
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, Engine() as engine, Other(engine) as other:
-        paths = {name: Path(folder) / f"{name}.bin" for name in ("in", "out", "alone")}
-        write_file(paths["in"], array, array.nbytes)
-        for name in ("out", "alone"):
-            write_file(paths[name], None, array.nbytes)
-        path = os.fspath(paths["out"])
-        other.ask("file", name="out", path=path, shape=shape, dtype="f4")
-        plain = other.array("plain", "plain", shape, "f4")
-        read = reading(engine, paths["in"], "same layout", array, shape)
-        write = writing(engine, paths["alone"], "hop", array, array)
-        hops = [
-            named("file_read alone", read),
-            Variant(
-                "remote_write alone",
-                timed_copy(engine, array, plain),
-                other.checking("plain", SEED_HERE),
-                other.preparing("plain"),
-            ),
-            named("file_write alone", write),
-            both_files(read, write),
-        ]
-        whole = three_hops_variant(engine, other, paths, shape, array)
-        measure_hops(bench, [*hops, whole], array.nbytes, f"f4, {shape[0]}x{shape[1]}")
-
-
-def named(name: str, way: Variant) -> Variant:
-    """Returns the same variant under another name."""
-    way.name = name
-    return way
+        start, end, alone = (Path(folder) / f"{name}.bin" for name in ("in", "out", "alone"))
+        write_file(start, array, array.nbytes)
+        for path in (end, alone):
+            write_file(path, None, array.nbytes)
+        other.ask("file", name="out", path=os.fspath(end), shape=shape, dtype="f4")
+        plain = Conversion("", shape, (0, 1))
+        read = reading(engine, start, "file_read alone", "pageable", plain, array)
+        write = writing(engine, alone, "file_write alone", "pageable", plain, array)
+        both = both_files(read, write)
+        send = timed_copy(engine, array, other.array("plain", "plain", shape, "f4"))
+        sending = other.variant("remote_write alone", send, "plain", SEED_HERE)
+        source = File(start, extents=shape, fields="f4")
+        out = other.peer["out"]
+        run = timed_copy(engine, source, out, lambda: other.ask("flush", name="out"))
+        whole = file_variant("three hops", run, end, array, path=str(engine.plan(source, out)))
+        whole.prepare = both_of(whole.prepare, lambda: forget(start))
+        hops = [read, sending, write]
+        case = f"f4, {shape[0]}x{shape[1]}"
+        medians = bench.measure(case, [*hops, both, whole], array.nbytes, 9)
+        slowest = max((hop.name for hop in hops), key=lambda name: medians[name])
+    seconds, ratio = bench.seconds["three hops"], medians[slowest] / medians["three hops"]
+    case = f"{case}, against the slowest hop"
+    bench.emit(case, "three hops", array.nbytes, seconds, slowest, ratio)
 
 
 def both_files(read: Variant, write: Variant) -> Variant:
     """Returns the variant of both file hops at once: their rate when they share one disk."""
-    read_run, write_run = read.run, write.run
 
-    def prepare() -> None:
-        read.prepare()
-        write.prepare()
-
-    def run() -> float:
-        begin = time.perf_counter()
+    def at_once() -> None:
         with ThreadPoolExecutor(2) as pool:
-            for future in [pool.submit(read_run), pool.submit(write_run)]:
+            for future in [pool.submit(read.run), pool.submit(write.run)]:
                 future.result()
-        return time.perf_counter() - begin
 
+    prepare = both_of(read.prepare, write.prepare)
+    run = timed(at_once)
     return Variant("both file hops at once", run, lambda: read.check() and write.check(), prepare)
 
 
-def three_hops_variant(
-    engine: Engine, other: Other, paths: dict[str, Path], shape: tuple[int, int], array: Array
-) -> Variant:
-    """Returns the variant of the whole path, until the other process's file is on the disk."""
-    source = File(paths["in"], extents=shape, fields="f4")
+def both_of(first: Callable[[], object], second: Callable[[], object]) -> Callable[[], None]:
+    """Returns a function that calls both."""
 
-    def prepare() -> None:
-        spoil_file(paths["out"])
-        forget(paths["in"])
+    def run() -> None:
+        first()
+        second()
 
-    def flush() -> None:
-        other.ask("flush", name="out")
-
-    return Variant(
-        "three hops",
-        timed_copy(engine, source, other.peer["out"], flush),
-        lambda: file_holds(paths["out"], array),
-        prepare,
-        {"flushed": True, "path": str(engine.plan(source, other.peer["out"]))},
-    )
-
-
-def measure_hops(bench: Bench, ways: list[Variant], count: int, size: str) -> None:
-    """Reports the lines of the hops, and then the whole path relative to the slowest hop."""
-    seconds: dict[str, list[float]] = {way.name: [] for way in ways}
-    for way in ways:
-        run = way.run
-
-        def kept(run: Callable[[], float] = run, name: str = way.name) -> float:
-            seconds[name].append(run())
-            return seconds[name][-1]
-
-        way.run = kept
-    repetitions = bench.pick(9, 1)
-    medians = bench.measure(size, ways, count, repetitions=repetitions, cold=False)
-    slowest = max((way.name for way in ways[:3]), key=lambda name: medians[name])
-    ratio = medians[slowest] / medians["three hops"]
-    case = f"{size}, against the slowest hop"
-    bench.emit(case, "three hops", count, seconds["three hops"][1:], slowest, ratio)
+    return run

@@ -1,4 +1,6 @@
-"""Parts of files: random selections, read and written, beside NumPy's memory maps.
+"""Random parts of files (boxes, columns, steps, fields, rows), beside NumPy's memory maps.
+
+Lines are quantiles of our time over the baseline's; the worst cases are printed on stderr.
 
 From the page cache, the time includes making the map, as `np.load(mmap_mode="r")[part]` does; the
 file is open in both cases. From the disk, the baseline reads the pages that the part lies on, each
@@ -8,7 +10,6 @@ run of them once, on four threads.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +23,12 @@ from tranship.arrays import File
 from tranship.engine import Engine
 
 from ..harness import Array, Bench, MismatchError
-from ..quantiles import UPPER_QUANTILES, emit_quantiles
+from ..quantiles import UPPER_QUANTILES, Outcome, report_quantiles
 from ..registry import SeedOptions, measures
 from .disk import bench_folder, forget
 
 PAGE_BYTES = 4096
 READERS = 4
-WORST_COUNT = 8
 KINDS = ("box", "column", "step", "steps", "field", "rows")
 TYPES = ("u1", "i2", "f4", "f8", "c16")
 
@@ -58,25 +58,17 @@ def file_parts(bench: Bench) -> None:
     options = bench.options
     count = options.cases or bench.pick(200, 12)
     bench.conditions |= {"seed": options.seed, "timed": "python"}
-    ratios: dict[str, list[tuple[float, str]]] = {"read": [], "written": [], "read from disk": []}
+    outcomes: dict[str, list[Outcome]] = {}
     with bench_folder() as folder, Engine() as engine:
         for number in range(count):
             generator = np.random.default_rng([options.seed, number])
             part = draw(generator, bench.pick(64 << 20, 1 << 20))
-            for way, ratio in compare(bench, engine, Path(folder), part):
-                ratios[way].append((ratio, f"{number}: {part.what}"))
-    for way, found in ratios.items():
-        baseline = "pread" if way == "read from disk" else "memmap"
-        columns = emit_quantiles(
-            bench,
-            f"time over {baseline}, {way}",
-            [ratio for ratio, _ in found],
-            baseline=baseline,
-            quantiles=UPPER_QUANTILES,
-        )
-        print(f"{way}: {', '.join(UPPER_QUANTILES)}: {columns}", file=sys.stderr)
-        for ratio, case in sorted(found, reverse=True)[:WORST_COUNT]:
-            print(f"{ratio:6.2f}  {case}", file=sys.stderr)
+            for group, ratio in compare(bench, engine, Path(folder), part):
+                outcome = Outcome(f"{number}: {part.what}", ratio)
+                outcomes.setdefault(group, []).append(outcome)
+    for group, found in outcomes.items():
+        baseline = group.split()[2].rstrip(",")
+        report_quantiles(bench, {group: found}, baseline, quantiles=UPPER_QUANTILES)
 
 
 def draw(generator: np.random.Generator, bytes_max: int) -> Part:
@@ -126,7 +118,7 @@ def cut(kind: str, extent: int, generator: np.random.Generator) -> slice:
 
 
 def compare(bench: Bench, engine: Engine, folder: Path, part: Part) -> list[tuple[str, float]]:
-    """Measures one part; returns our time over the baseline's, each way."""
+    """Measures one part; returns our time over the baseline's, for each group of lines."""
     values, key = part.values, part.key
     ours, other = folder / "ours.bin", folder / "other.bin"
     for path in (ours, other):
@@ -161,14 +153,14 @@ def compare(bench: Bench, engine: Engine, folder: Path, part: Part) -> list[tupl
 
     unique = np.unique(key) if part.rows else np.empty(0, np.int64)
     repetitions = bench.pick(7, 2)
-    found = [("read", in_turns(read, read_map, repetitions))]
+    found = [("time over memmap, read", in_turns(read, read_map, repetitions))]
     check(out.tobytes() == picked.tobytes(), part)  # bytes: random floats may be no numbers
-    found.append(("written", in_turns(write, write_map, repetitions)))
+    found.append(("time over memmap, written", in_turns(write, write_map, repetitions)))
     file.flush()
     check(ours.read_bytes() == other.read_bytes(), part)
     ranges = pages_of(values, part)
     cold = in_turns(read, lambda: read_pages(other, ranges), bench.pick(3, 1), (ours, other))
-    return [*found, ("read from disk", cold)]
+    return [*found, ("time over pread, read from disk", cold)]
 
 
 def check(is_same: bool, part: Part) -> None:

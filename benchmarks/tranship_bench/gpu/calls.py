@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Bench, Bytes, random_bytes, same
+from ..harness import Bench, Bytes, MismatchError, as_bytes, nothing, random_bytes, same, waited
 from ..registry import measures
 from .copies import Side, find_library, gpu_engine
 
 PAIRS = 1000
 PAIR_BYTES = 1024
-TIMEOUT = 60.0
+
+Pairs = list[tuple[Any, Any]]
 
 
 @measures("gpu-calls", "several short copies inside a GPU in one call, beside PyTorch")
@@ -34,67 +36,54 @@ def gpu_calls(bench: Bench) -> None:
             other_pairs(bench, engine, torch)
 
 
-class Calls:
-    """Copies of one case: of PyTorch's tensors where it is there, else of the engine's arrays."""
-
-    def __init__(
-        self, engine: Engine, torch: Any, pairs: list[tuple[Any, Any]], targets: list[Side]
-    ) -> None:
-        self.engine = engine
-        self.torch = torch
-        self.targets = targets
-        self.pairs = pairs
-        if torch is not None:
-            tensors = [[torch.as_tensor(end, device="cuda") for end in pair] for pair in pairs]
-            self.pairs = [(source, target) for source, target in tensors]
-
-    def ways(self) -> dict[str, Callable[[], object]]:
-        """Returns the ways to carry all pairs to their end."""
-        engine, given = self.engine, self.pairs
+def ways_of(engine: Engine, torch: Any, given: Pairs) -> dict[str, Callable[[], object]]:
+    """Returns the ways to carry all pairs: of PyTorch's tensors where it is there, and waited for
+    by the caller; else of the engine's arrays.
+    """
+    if torch is None:
         prepared = engine.prepare_all(given)
-        if self.torch is None:
-            return {
-                "copy_all": lambda: engine.copy_all(given).wait(timeout=TIMEOUT),
-                "prepared": lambda: prepared.start().wait(timeout=TIMEOUT),
-            }
-        wait = self.torch.cuda.synchronize
-        stream = self.torch.cuda.current_stream()
-        sources, targets = (list(some) for some in zip(*given, strict=True))
+        together = partial(engine.copy_all, given)
+        return {"copy_all": waited(together), "prepared": waited(prepared.start)}
+    tensors = [[torch.as_tensor(end, device="cuda") for end in pair] for pair in given]
+    sources, targets = (list(some) for some in zip(*tensors, strict=True))
+    moves = list(zip(sources, targets, strict=True))
+    prepared = engine.prepare_all(moves)
+    stream = torch.cuda.current_stream()
 
-        def by_copies() -> None:
-            for source, target in given:
-                target.copy_(source)
-            wait()
+    def by_copies() -> None:
+        for source, target in moves:
+            target.copy_(source)
 
-        def together() -> None:
-            self.torch._foreach_copy_(targets, sources)
-            wait()
+    return {
+        "copy_all": lambda: engine.copy_all(moves, stream=stream),
+        "prepared": lambda: prepared.start(stream=stream),
+        "PyTorch, copy_": by_copies,
+        "PyTorch, _foreach_copy_": lambda: torch._foreach_copy_(targets, sources),
+    }
 
-        return {
-            "copy_all": lambda: (engine.copy_all(given, stream=stream), wait()),
-            "prepared": lambda: (prepared.start(stream=stream), wait()),
-            "PyTorch, copy_": by_copies,
-            "PyTorch, _foreach_copy_": together,
-        }
 
-    def measure(self, bench: Bench, case: str, wanted: Bytes, rounds: int) -> None:
-        """Reports the seconds of each way; the ways take turns."""
-        ways = self.ways()
-        seconds: dict[str, list[float]] = {name: [] for name in ways}
-        for name, work in ways.items():  # what is made once, and whether it is right
-            for side in self.targets:
-                side.spoil()
-            for _ in range(3):
-                work()
-            if not same(np.concatenate([side.read() for side in self.targets]), wanted):
-                raise AssertionError(f"{case}, {name}: a copy arrived changed")
-        for _ in range(rounds):
-            for name, work in ways.items():
-                begin = time.perf_counter()
-                work()
-                seconds[name].append(time.perf_counter() - begin)
-        for name, times in seconds.items():
-            bench.emit(case, name, wanted.size, times, conditions={"timed": "python"})
+def measure(
+    bench: Bench,
+    engine: Engine,
+    torch: Any,
+    case: str,
+    given: Pairs,
+    targets: list[Side],
+    wanted: Bytes,
+    rounds: int,
+) -> None:
+    """Checks each way, and reports the seconds of each; the ways take turns."""
+    wait = nothing if torch is None else torch.cuda.synchronize
+    works = ways_of(engine, torch, given)
+    for name, work in works.items():  # what is made once, and whether it is right
+        for side in targets:
+            side.spoil()
+        for _ in range(3):
+            work()
+        wait()
+        if not same(np.concatenate([side.read() for side in targets]), wanted):
+            raise MismatchError(f"{case}, {name}: a copy arrived changed")
+    bench.measure_calls(case, works, wanted.size, 1, rounds, wait)
 
 
 def faces(bench: Bench, engine: Engine, torch: Any, side: int, width: int) -> None:
@@ -108,10 +97,9 @@ def faces(bench: Bench, engine: Engine, torch: Any, side: int, width: int) -> No
     boxes = [(some, every, every), (every, some, every), (every, every, some)]
     targets = [Side(engine, "device0", values[box].shape, "f4") for box in boxes]
     given = [(field.array[box], one.array) for box, one in zip(boxes, targets, strict=True)]
-    wanted = np.concatenate([values[box].reshape(-1) for box in boxes]).view(np.uint8)
+    wanted = as_bytes(np.concatenate([values[box].reshape(-1) for box in boxes]))
     case = f"three faces, {width} wide, of a field of {side} x {side} x {side}"
-    calls = Calls(engine, torch, given, targets)
-    calls.measure(bench, case, wanted, bench.pick(300, 3))
+    measure(bench, engine, torch, case, given, targets, wanted, bench.pick(300, 3))
 
 
 def pairs(bench: Bench, engine: Engine, torch: Any, pair_bytes: int) -> None:
@@ -121,8 +109,8 @@ def pairs(bench: Bench, engine: Engine, torch: Any, pair_bytes: int) -> None:
     data = random_bytes(source.nbytes)
     source.write(data)
     given = [(source.array[k], target.array[k]) for k in range(shape[0])]
-    calls = Calls(engine, torch, given, [target])
-    calls.measure(bench, f"{shape[0]} pairs of {pair_bytes} B", data, bench.pick(60, 2))
+    case = f"{shape[0]} pairs of {pair_bytes} B"
+    measure(bench, engine, torch, case, given, [target], data, bench.pick(60, 2))
 
 
 def transposes(bench: Bench, engine: Engine, torch: Any) -> None:
@@ -133,10 +121,10 @@ def transposes(bench: Bench, engine: Engine, torch: Any) -> None:
     data = random_bytes(source.nbytes)
     source.write(data)
     matrices = data.view("f4").reshape(count, rows, columns)
-    wanted = np.ascontiguousarray(matrices.transpose(0, 2, 1)).reshape(-1).view(np.uint8)
+    wanted = as_bytes(np.ascontiguousarray(matrices.transpose(0, 2, 1)))
     given = [(source.array[k].T, target.array[k]) for k in range(count)]
-    calls = Calls(engine, torch, given, [target])
-    calls.measure(bench, f"{count} transposes of {rows} x {columns}", wanted, bench.pick(30, 2))
+    case = f"{count} transposes of {rows} x {columns}"
+    measure(bench, engine, torch, case, given, [target], wanted, bench.pick(30, 2))
 
 
 def other_pairs(bench: Bench, engine: Engine, torch: Any) -> None:
@@ -154,8 +142,8 @@ def other_pairs(bench: Bench, engine: Engine, torch: Any) -> None:
         there = [targets[k] for k in order]
         given = list(zip(sources, there, strict=True))
         for name, work in (
-            ("copy_all", lambda given=given: engine.copy_all(given, stream=stream)),
-            ("PyTorch, _foreach_copy_", lambda there=there: torch._foreach_copy_(there, sources)),
+            ("copy_all", partial(engine.copy_all, given, stream=stream)),
+            ("PyTorch, _foreach_copy_", partial(torch._foreach_copy_, there, sources)),
         ):
             target.zero_()
             torch.cuda.synchronize()
@@ -164,7 +152,6 @@ def other_pairs(bench: Bench, engine: Engine, torch: Any) -> None:
             torch.cuda.synchronize()
             seconds[name].append(time.perf_counter() - begin)
             if not torch.equal(target[torch.as_tensor(order, device="cuda")], source):
-                raise AssertionError(f"{name}: a copy arrived changed")
+                raise MismatchError(f"{name}: a copy arrived changed")
     case = f"{count} other pairs of {PAIR_BYTES} B each time"
-    for name, times in seconds.items():
-        bench.emit(case, name, count * PAIR_BYTES, times, conditions={"timed": "python"})
+    bench.report(case, seconds, count * PAIR_BYTES, conditions={"timed": "python"})

@@ -37,7 +37,19 @@ from tranship import _core
 from tranship.engine import Engine
 
 from .. import _loops
-from ..harness import Bench, Bytes, SkippedError, Variant, random_bytes, same, spoil
+from ..harness import (
+    Bench,
+    Bytes,
+    MismatchError,
+    SkippedError,
+    Variant,
+    as_bytes,
+    blank,
+    blank_array,
+    random_bytes,
+    same,
+    waited,
+)
 from ..registry import measures
 
 MiB = 1 << 20
@@ -45,6 +57,8 @@ SHORT_TIMES = 8
 """Number of copies in a row, where one copy would take less than a millisecond."""
 
 STARTS_AT_ONCE = 32
+"""Copies that are started in a row: a full stream would make the caller wait."""
+DRIVER = "cudaMemcpyAsync"
 
 Copy = tuple[int, int, int, int]
 """Addresses of source and target, bytes, and the GPU whose stream carries the copy."""
@@ -52,7 +66,8 @@ Copy = tuple[int, int, int, int]
 
 @contextmanager
 def gpu_engine(bench: Bench, needed: int = 1, **settings: Any) -> Iterator[Engine]:
-    """Yields an engine with at least `needed` GPUs."""
+    """Yields an engine with at least `needed` GPUs; repetitions are warm and awake from then on."""
+    bench.cold, bench.awake = False, True
     with Engine(**settings) as engine:
         gpus = [str(row["name"]) for row in _core.list_gpus(engine._core)[0]]
         if len(gpus) < needed:
@@ -94,9 +109,14 @@ def raw(engine: Engine, copies: list[Copy]) -> float:
     return _loops.time_gpu_copies(copies, engine_is_emulated(engine))
 
 
-def raw_copy(source: Any, target: Any, device: int) -> Copy:
+def raw_copy(source: Any, target: Any, device: int = 0) -> Copy:
     """Returns the bare copy of one whole array into another."""
     return (address_of(source), address_of(target), source.nbytes, device)
+
+
+def bare(engine: Engine, *copies: Copy, times: int = 1, name: str = DRIVER) -> Variant:
+    """Returns the variant of bare copies of the driver."""
+    return Variant(name, functools.partial(raw, engine, list(copies) * times))
 
 
 class Side:
@@ -107,89 +127,78 @@ class Side:
         self.memory = memory
         self.device = int(memory[6:]) if memory.startswith("device") else 0
         if memory == "pageable":
-            self.array: Any = np.empty(shape, dtype)
+            self.array: Any = blank_array(shape, dtype)
         else:
             self.array = engine.empty(shape, dtype, memory=memory)
         self.nbytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
 
     def write(self, data: Bytes) -> None:
-        """Fills the array by a bare copy."""
-        raw(self.engine, [(address_of(data), address_of(self.array), self.nbytes, self.device)])
+        """Fills the array, or its first bytes, by a bare copy."""
+        if self.memory in ("pageable", "host"):
+            as_bytes(self.array)[: data.nbytes] = data
+            return
+        raw(self.engine, [(address_of(data), address_of(self.array), data.nbytes, self.device)])
 
-    def read(self) -> Bytes:
-        """Returns the array's bytes, by a bare copy."""
-        data = np.empty(self.nbytes, np.uint8)
-        raw(self.engine, [(address_of(self.array), address_of(data), self.nbytes, self.device)])
+    def read(self, count: int | None = None) -> Bytes:
+        """Returns the array's bytes, or the first ones, by a bare copy."""
+        if self.memory in ("pageable", "host"):
+            return as_bytes(self.array)[:count]
+        data = np.empty(self.nbytes if count is None else count, np.uint8)
+        raw(self.engine, [(address_of(self.array), address_of(data), data.nbytes, self.device)])
         return data
 
     def spoil(self) -> None:
         """Fills the array with the pattern, so that a copy that does nothing is detected."""
-        data = np.empty(self.nbytes, np.uint8)
-        spoil(data)
-        self.write(data)
+        self.write(blank(self.nbytes))
+
+    def variant(
+        self, name: str, run: Callable[[], float], expected: Bytes, **conditions: Any
+    ) -> Variant:
+        """Returns the variant that should bring the expected bytes to the array."""
+        return Variant(name, run, lambda: same(self.read(), expected), self.spoil, conditions)
 
 
-def engine_seconds(engine: Engine, pairs: list[tuple[Any, Any]], **options: Any) -> float:
-    """Returns the seconds from the submission of all copies to the end of the last."""
-    begin = time.perf_counter()
-    events = [engine.copy(source, target, **options) for source, target in pairs]
-    for event in events:
-        event.wait(timeout=60)
-    return time.perf_counter() - begin
+Sides = Sequence[tuple[Side, Side]]
+Order = tuple[int, ...]
 
 
 def compare(
     bench: Bench,
     case: str,
     engine: Engine,
-    sides: list[tuple[Side, Side]],
-    limit: Callable[[], float],
-    expected: Callable[[Bytes], Bytes] = lambda data: data,
-    views: Callable[[Any, Any], tuple[Any, Any]] = lambda source, target: (source, target),
+    sides: Sides,
+    order: Order = (0,),
     times: int = 1,
+    limit: Sides = (),
     others: Sequence[Variant] = (),
 ) -> None:
     """Measures one case: the engine beside a bare copy of as many bytes, and other variants.
 
-    Short copies are repeated `times` in a row.
+    `order` is that of the source's dimensions in the target, `times` the number of copies in a row
+    where one is short; `limit` is what the driver copies, if not between the same sides.
     """
     wanted = []
     for k, (source, _) in enumerate(sides):
         data = random_bytes(source.nbytes, k + 1)
         source.write(data)
-        wanted.append(expected(data))
-    pairs = [views(source.array, target.array) for source, target in sides] * times
-    count = sum(source.nbytes for source, _ in sides) * times
+        whole = data.view(source.array.dtype).reshape(source.array.shape)
+        wanted.append(as_bytes(np.ascontiguousarray(whole.transpose(order))))
+    pairs = [(source.array.transpose(order), target.array) for source, target in sides]
 
     def check() -> bool:
-        return all(
-            same(target.read(), data) for (_, target), data in zip(sides, wanted, strict=True)
-        )
+        ends = zip(sides, wanted, strict=True)
+        return all(same(target.read(), data) for (_, target), data in ends)
 
     def prepare() -> None:
         for _, target in sides:
             target.spoil()
 
+    run = waited(*(functools.partial(engine.copy, *pair) for pair in pairs), times=times)
     path = str(engine.plan(*pairs[0]))
-    bench.measure(
-        case,
-        [
-            Variant(
-                "tranship",
-                lambda: engine_seconds(engine, pairs),
-                check,
-                prepare,
-                {"path": path, "copies": len(pairs)},
-            ),
-            Variant("cudaMemcpyAsync", limit, lambda: True, lambda: None, {}),
-            *others,
-        ],
-        count,
-        repetitions=bench.pick(7, 1),
-        baseline="cudaMemcpyAsync",
-        cold=False,
-        awake=True,
-    )
+    ours = Variant("tranship", run, check, prepare, {"path": path, "copies": len(pairs) * times})
+    driver = [raw_copy(source.array, target.array) for source, target in limit or sides]
+    count = sum(source.nbytes for source, _ in sides) * times
+    bench.measure(case, [ours, bare(engine, *driver, times=times), *others], count, 7, DRIVER)
 
 
 @measures("gpu-link", "host memory to a GPU and back, pinned and pageable")
@@ -197,57 +206,39 @@ def link(bench: Bench) -> None:
     """Measures host memory to a GPU and back: pinned and pageable, one way and both at once."""
     with gpu_engine(bench) as engine:
         shape = (bench.pick(256 * MiB, MiB),)
-        pinned = [Side(engine, "pinned", shape, "u1") for _ in range(2)]
-        device = [Side(engine, "device0", shape, "u1") for _ in range(2)]
+        pinned, back = (Side(engine, "pinned", shape, "u1") for _ in range(2))
+        device, source = (Side(engine, "device0", shape, "u1") for _ in range(2))
+        compare(bench, "pinned to device", engine, [(pinned, device)])
+        compare(bench, "device to pinned", engine, [(source, back)])
+        compare(bench, "both at once", engine, [(pinned, device), (source, back)])
         large = (bench.pick(1024 * MiB, MiB),)
-        pageable = Side(engine, "pageable", large, "u1")
-        landed = Side(engine, "device0", large, "u1")
-        staged = Side(engine, "pinned", large, "u1")
-        up = raw_copy(pinned[0].array, device[0].array, 0)
-        down = raw_copy(device[1].array, pinned[1].array, 0)
-
-        def limit(*copies: Copy) -> Callable[[], float]:
-            return lambda: raw(engine, list(copies))
-
-        compare(bench, "pinned to device", engine, [(pinned[0], device[0])], limit(up))
-        compare(bench, "device to pinned", engine, [(device[1], pinned[1])], limit(down))
-        both = [(pinned[0], device[0]), (device[1], pinned[1])]
-        compare(bench, "both at once", engine, both, limit(up, down))
-        up = raw_copy(staged.array, landed.array, 0)
-        down = raw_copy(landed.array, staged.array, 0)
-        compare(bench, "pageable to device", engine, [(pageable, landed)], limit(up))
-        compare(bench, "device to pageable", engine, [(landed, pageable)], limit(down))
+        pageable, staged, landed = (
+            Side(engine, memory, large, "u1") for memory in ("pageable", "pinned", "device0")
+        )
+        up, down = [(staged, landed)], [(landed, staged)]
+        compare(bench, "pageable to device", engine, [(pageable, landed)], limit=up)
+        compare(bench, "device to pageable", engine, [(landed, pageable)], limit=down)
 
 
-Shape = tuple[str, str, tuple[int, ...], tuple[int, ...]]
-CONVERSIONS: list[Shape] = [
-    ("2-D f16", "f2", (8192, 16384), (1, 0)),
-    ("2-D f32", "f4", (8192, 8192), (1, 0)),
-    ("2-D f64", "f8", (8192, 4096), (1, 0)),
-    ("2-D 16 bytes", "c16", (4096, 4096), (1, 0)),
-    ("3-D f32 (0, 2, 1)", "f4", (256, 512, 512), (0, 2, 1)),
-    ("3-D f32 (1, 0, 2)", "f4", (256, 512, 512), (1, 0, 2)),
-    ("3-D f32 (1, 2, 0)", "f4", (256, 512, 512), (1, 2, 0)),
-    ("3-D f32 (2, 0, 1)", "f4", (256, 512, 512), (2, 0, 1)),
-    ("3-D f32 (2, 1, 0)", "f4", (256, 512, 512), (2, 1, 0)),
-]
+Shape = tuple[str, str, tuple[int, ...], Order]
 
 
-def conversion_shapes() -> list[Shape]:
-    """Returns the shapes of transposes, arrays of structures and images: 256 MiB each."""
-    shapes = list(CONVERSIONS)
-    for fields in (2, 3, 4, 8, 16):
-        points = (1 << 26) // fields
-        shapes.append((f"AOS to SOA {fields} x f32", "f4", (points, fields), (1, 0)))
-        shapes.append((f"SOA to AOS {fields} x f32", "f4", (fields, points), (1, 0)))
-    points = (1 << 25) // 3
-    shapes.append(("AOS to SOA 3 x f64", "f8", (points, 3), (1, 0)))
-    shapes.append(("SOA to AOS 3 x f64", "f8", (3, points), (1, 0)))
+def conversion_shapes() -> Iterator[Shape]:
+    """Yields the shapes of transposes, arrays of structures and images: 256 MiB each."""
+    yield "2-D f16", "f2", (8192, 16384), (1, 0)
+    yield "2-D f32", "f4", (8192, 8192), (1, 0)
+    yield "2-D f64", "f8", (8192, 4096), (1, 0)
+    yield "2-D 16 bytes", "c16", (4096, 4096), (1, 0)
+    for order in ((0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+        yield f"3-D f32 {order}", "f4", (256, 512, 512), order
+    for fields, kind in ((2, 4), (3, 4), (4, 4), (8, 4), (16, 4), (3, 8)):
+        points = (1 << 28) // kind // fields
+        yield f"AOS to SOA {fields} x f{8 * kind}", f"f{kind}", (points, fields), (1, 0)
+        yield f"SOA to AOS {fields} x f{8 * kind}", f"f{kind}", (fields, points), (1, 0)
     for channels in (3, 16, 64, 256):
         pixels = (1 << 26) // 16 // channels
-        shapes.append((f"NHWC to NCHW C={channels}", "f4", (16, pixels, channels), (0, 2, 1)))
-        shapes.append((f"NCHW to NHWC C={channels}", "f4", (16, channels, pixels), (0, 2, 1)))
-    return shapes
+        yield f"NHWC to NCHW C={channels}", "f4", (16, pixels, channels), (0, 2, 1)
+        yield f"NCHW to NHWC C={channels}", "f4", (16, channels, pixels), (0, 2, 1)
 
 
 @measures("gpu-conversion", "layouts converted inside a GPU, beside its copy")
@@ -256,30 +247,9 @@ def conversion(bench: Bench) -> None:
     with gpu_engine(bench) as engine:
         for name, dtype, full_shape, order in conversion_shapes():
             shape = full_shape if bench.full else tuple(min(n, 48) for n in full_shape)
-            permuted = tuple(shape[k] for k in order)
             source = Side(engine, "device0", shape, dtype)
-            target = Side(engine, "device0", permuted, dtype)
-            copy = raw_copy(source.array, target.array, 0)
-
-            def turned(
-                data: Bytes,
-                dtype: str = dtype,
-                shape: tuple[int, ...] = shape,
-                order: tuple[int, ...] = order,
-            ) -> Bytes:
-                grid = np.ascontiguousarray(data.view(dtype).reshape(shape).transpose(order))
-                return grid.reshape(-1).view(np.uint8)
-
-            compare(
-                bench,
-                name,
-                engine,
-                [(source, target)],
-                lambda copy=copy: raw(engine, [copy] * SHORT_TIMES),  # type: ignore[misc]
-                turned,
-                lambda a, b, order=order: (a.transpose(order), b),  # type: ignore[misc]
-                SHORT_TIMES,
-            )
+            target = Side(engine, "device0", tuple(shape[k] for k in order), dtype)
+            compare(bench, name, engine, [(source, target)], order, SHORT_TIMES)
             del source, target
 
 
@@ -288,27 +258,9 @@ def peer(bench: Bench) -> None:
     """Measures a GPU to its neighbour, in the same layout and transposed."""
     with gpu_engine(bench, 2) as engine:
         side = bench.pick(8192, 64)
-        source = Side(engine, "device0", (side, side), "f4")
-        target = Side(engine, "device1", (side, side), "f4")
-        copy = raw_copy(source.array, target.array, 0)
-
-        def limit() -> float:
-            return raw(engine, [copy] * SHORT_TIMES)
-
-        def turned(data: Bytes) -> Bytes:
-            return np.ascontiguousarray(data.view("f4").reshape(side, side).T).view(np.uint8)
-
-        compare(bench, "peer", engine, [(source, target)], limit, times=SHORT_TIMES)
-        compare(
-            bench,
-            "peer, transposed",
-            engine,
-            [(source, target)],
-            limit,
-            lambda data: turned(data).reshape(-1),
-            lambda a, b: (a.transpose((1, 0)), b),
-            SHORT_TIMES,
-        )
+        ends = [tuple(Side(engine, f"device{k}", (side, side), "f4") for k in range(2))]
+        for case, order in (("peer", (0, 1)), ("peer, transposed", (1, 0))):
+            compare(bench, case, engine, ends, order, SHORT_TIMES)  # type: ignore[arg-type]
 
 
 @measures("gpu-lanes", "host memory to one GPU over the links of all")
@@ -323,31 +275,16 @@ def lanes(bench: Bench) -> None:
         device = Side(engine, "device0", (size,), "u1")
         links = gpu_count(engine)
         share = size // links
-        shares = [Side(engine, f"device{k}", (share,), "u1") for k in range(links)]
-        part = [pinned.array[k * share : (k + 1) * share] for k in range(links)]
-        ways = [
-            (
-                "pinned to device",
-                (pinned, device),
-                [raw_copy(part[k], shares[k].array, k) for k in range(links)],
-            ),
-            (
-                "device to pinned",
-                (device, pinned),
-                [raw_copy(shares[k].array, part[k], k) for k in range(links)],
-            ),
-        ]
-        for way, (source, target), all_links in ways:
-            case = f"{way} over {links} links"
-            one_link = raw_copy(source.array, target.array, 0)
-            limit = functools.partial(raw, engine, [one_link])
-            over_all = Variant(
-                "cudaMemcpyAsync on all links",
-                functools.partial(raw, engine, all_links),
-                lambda: True,
-                lambda: None,
-            )
-            compare(bench, case, engine, [(source, target)], limit, others=[over_all])
+        shares = [Side(engine, f"device{k}", (share,), "u1").array for k in range(links)]
+        parts = [pinned.array[k * share : (k + 1) * share] for k in range(links)]
+        up = [raw_copy(parts[k], shares[k], k) for k in range(links)]
+        down = [raw_copy(shares[k], parts[k], k) for k in range(links)]
+        for way, ends, copies in (
+            ("pinned to device", (pinned, device), up),
+            ("device to pinned", (device, pinned), down),
+        ):
+            over_all = bare(engine, *copies, name="cudaMemcpyAsync on all links")
+            compare(bench, f"{way} over {links} links", engine, [ends], others=[over_all])
 
 
 @measures("gpu-images", "NHWC in pageable memory to NCHW on a GPU, and back")
@@ -355,76 +292,46 @@ def images(bench: Bench) -> None:
     """Measures images in pageable memory, NHWC, to a GPU as NCHW, and back."""
     with gpu_engine(bench) as engine:
         count, pixels, channels = bench.pick(64, 2), bench.pick(512 * 512, 64), 4
-        shape = (count, pixels, channels)
-        turned_shape = (count, channels, pixels)
-        host = Side(engine, "pageable", shape, "f4")
-        back = Side(engine, "pageable", shape, "f4")
-        pinned = Side(engine, "pinned", shape, "f4")
-        device = Side(engine, "device0", turned_shape, "f4")
-        up = raw_copy(pinned.array, device.array, 0)
-        down = raw_copy(device.array, pinned.array, 0)
-
-        def turn(shape: tuple[int, ...]) -> Callable[[Bytes], Bytes]:
-            return lambda data: (
-                np.ascontiguousarray(data.view("f4").reshape(shape).transpose(0, 2, 1))
-                .reshape(-1)
-                .view(np.uint8)
-            )
-
-        def views(a: Any, b: Any) -> tuple[Any, Any]:
-            return a.transpose((0, 2, 1)), b
-
-        compare(
-            bench,
-            "NHWC on the host to NCHW on the GPU",
-            engine,
-            [(host, device)],
-            lambda: raw(engine, [up]),
-            turn(shape),
-            views,
-        )
-        compare(
-            bench,
-            "NCHW on the GPU to NHWC on the host",
-            engine,
-            [(device, back)],
-            lambda: raw(engine, [down]),
-            turn(turned_shape),
-            views,
-        )
+        shape, turned = (count, pixels, channels), (count, channels, pixels)
+        host, pinned = (Side(engine, memory, shape, "f4") for memory in ("pageable", "pinned"))
+        device = Side(engine, "device0", turned, "f4")
+        for case, ends, limit in (
+            ("NHWC on the host to NCHW on the GPU", (host, device), (pinned, device)),
+            ("NCHW on the GPU to NHWC on the host", (device, host), (device, pinned)),
+        ):
+            compare(bench, case, engine, [ends], (0, 2, 1), limit=[limit])
 
 
 @measures("gpu-priority", "1 MiB at high priority behind large copies to a GPU")
 def urgent(bench: Bench) -> None:
     """Measures 1 MiB at high priority behind large copies, beside its time alone."""
     with gpu_engine(bench) as engine:
+        bench.awake = False
         large = [Side(engine, "pinned", (bench.pick(1024, 1) * MiB,), "u1") for _ in range(2)]
         landed = [Side(engine, "device0", (large[0].nbytes,), "u1") for _ in range(2)]
         small = Side(engine, "pinned", (MiB,), "u1")
         target = Side(engine, "device0", (MiB,), "u1")
         data = random_bytes(MiB)
         small.write(data)
+        alone = waited(lambda: engine.copy(small.array, target.array, priority=10))
+
+        def behind() -> float:
+            events = [engine.copy(large[k % 2].array, landed[k % 2].array) for k in range(8)]
+            elapsed = alone()
+            for event in events:
+                event.wait(timeout=60)
+            return elapsed
+
         seconds: dict[str, list[float]] = {"alone": [], "behind": []}
         for turn in range(bench.pick(12, 2)):
-            for name, times in seconds.items():
-                target.spoil()
-                events = []
-                if name == "behind":
-                    for k in range(8):
-                        events.append(engine.copy(large[k % 2].array, landed[k % 2].array))
-                elapsed = engine_seconds(engine, [(small.array, target.array)], priority=10)
-                for event in events:
-                    event.wait(timeout=60)
-                if not same(target.read(), data):
-                    raise AssertionError("an urgent copy arrived changed")
+            for name, run in (("alone", alone), ("behind", behind)):
+                way = target.variant("tranship", run, data)
+                elapsed = bench.repeat_once(f"1 MiB {name}", way)
                 if turn > 0:
-                    times.append(elapsed)
-        alone = statistics.median(seconds["alone"])
-        behind = statistics.median(seconds["behind"])
+                    seconds[name].append(elapsed)
+        ratio = statistics.median(seconds["alone"]) / statistics.median(seconds["behind"])
         bench.emit("1 MiB alone", "tranship", MiB, seconds["alone"])
-        bench.emit(
-            "1 MiB behind 8 large", "tranship", MiB, seconds["behind"], "alone", alone / behind
-        )
+        bench.emit("1 MiB behind 8 large", "tranship", MiB, seconds["behind"], "alone", ratio)
 
 
 @measures("gpu-launch", "what a start costs beyond the driver's call")
@@ -436,37 +343,17 @@ def launch(bench: Bench) -> None:
         data = random_bytes(65536)
         source.write(data)
         count = bench.pick(3200, 32)
-        driver = raw_copy(source.array, target.array, 0)
-        emulated = engine_is_emulated(engine)
-        times = [
-            (
-                time_starts(lambda: engine.copy(source.array, target.array), count),
-                _loops.time_gpu_starts(driver, emulated, count),
-            )
-            for _ in range(8)
-        ][1:]
-        if not same(target.read(), data):
-            raise AssertionError("a copy arrived changed")
-        ours, bare = ([pair[k] for pair in times] for k in (0, 1))
-        more_s = statistics.median(ours) - statistics.median(bare)
-        ratio = statistics.median(bare) / statistics.median(ours)
-        bench.emit("start of a copy", "cudaMemcpyAsync", 0, bare)
-        bench.emit("start of a copy", "tranship", 0, ours, "cudaMemcpyAsync", ratio)
-        bench.say(f"a start costs {more_s * 1e6:.2f} us more than the bare call")
+        copy, emulated = raw_copy(source.array, target.array), engine_is_emulated(engine)
+        start = functools.partial(engine.copy, source.array, target.array)
+        seconds: dict[str, list[float]] = {DRIVER: [], "tranship": []}
+        for turn in range(8):
+            pair = caller_seconds(start, count), _loops.time_gpu_starts(copy, emulated, count)
+            if turn > 0:
+                seconds["tranship"].append(pair[0])
+                seconds[DRIVER].append(pair[1])
+        check(target, data, "tranship")
+        bench.report("start of a copy", seconds, 0, DRIVER)
         launch_from_python(bench, engine)
-
-
-def time_starts(start: Callable[[], Any], count: int) -> float:
-    """Returns the caller's mean seconds to start a copy; the waits for their ends do not count."""
-    at_once = 32  # a full stream makes the caller wait
-    seconds = 0.0
-    for _ in range(0, count, at_once):
-        begin = time.perf_counter()
-        events = [start() for _ in range(at_once)]
-        seconds += (time.perf_counter() - begin) / count
-        for event in events:
-            event.wait(timeout=60)
-    return seconds
 
 
 def launch_from_python(bench: Bench, engine: Engine) -> None:
@@ -479,9 +366,9 @@ def launch_from_python(bench: Bench, engine: Engine) -> None:
     source, target, last = (Side(engine, "device0", (128, 128), "f4") for _ in range(3))
     data = random_bytes(65536)
     source.write(data)
-    turned = np.ascontiguousarray(data.view("f4").reshape(128, 128).T).reshape(-1).view(np.uint8)
+    turned = as_bytes(np.ascontiguousarray(data.view("f4").reshape(128, 128).T))
 
-    def wait() -> None:
+    def wait(_: object) -> None:
         engine.copy(source.array, last.array, stream=stream).wait(timeout=60)
 
     for case, array, expected in (
@@ -496,25 +383,40 @@ def launch_from_python(bench: Bench, engine: Engine) -> None:
         if torch is not None:
             tensors = [torch.as_tensor(one.array, device="cuda") for one in (source, target)]
             given = tensors[0] if array is source.array else tensors[0].t()
-            starts["tranship, tensors"] = functools.partial(
-                engine.copy, given, tensors[1], stream=stream
-            )
+            ours = functools.partial(engine.copy, given, tensors[1], stream=stream)
+            starts["tranship, tensors"] = ours
             starts["PyTorch"] = functools.partial(tensors[1].copy_, given)
         for name, start in starts.items():
             target.spoil()
-            seconds = [caller_seconds(start, wait, bench.pick(640, 32)) for _ in range(8)]
-            if not same(target.read(), expected):
-                raise AssertionError(f"{name}: a copy arrived changed")
+            seconds = [caller_seconds(start, bench.pick(640, 32), wait) for _ in range(8)]
+            check(target, expected, name)
             bench.emit(case, name, 0, seconds[1:], conditions={"timed": "python"})
 
 
-def caller_seconds(start: Callable[[], Any], wait: Callable[[], None], count: int) -> float:
-    """Returns the caller's seconds for one start; a full stream would make the caller wait."""
+def check(target: Side, expected: Bytes, name: str) -> None:
+    """Refuses wrong data.
+
+    Raises:
+        MismatchError: The target holds other bytes.
+    """
+    if not same(target.read(), expected):
+        raise MismatchError(f"{name}: a copy arrived changed")
+
+
+def wait_for_all(events: list[Any]) -> None:
+    """Waits for copies."""
+    for event in events:
+        event.wait(timeout=60)
+
+
+def caller_seconds(
+    start: Callable[[], Any], count: int, wait: Callable[[list[Any]], None] = wait_for_all
+) -> float:
+    """Returns the caller's mean seconds to start a copy; the waits for their ends do not count."""
     seconds = 0.0
     for _ in range(0, count, STARTS_AT_ONCE):
         begin = time.perf_counter()
-        for _ in range(STARTS_AT_ONCE):
-            start()
+        events = [start() for _ in range(STARTS_AT_ONCE)]
         seconds += time.perf_counter() - begin
-        wait()
+        wait(events)
     return seconds / count

@@ -214,18 +214,12 @@ class Crew:
         for _ in range(self.bench.pick(SAMPLES, 1)):
             for variant in variants:
                 seconds[variant].append(self.run(variant, rounds[variant]) / shares)
-        medians = {name: float(np.median(times)) for name, times in seconds.items()}
-        for variant in variants:
-            other = None if variant == baseline else baseline
-            ratio = medians[baseline] / medians[variant] if other else None
-            conditions = {"timed": "python"}
-            self.bench.emit(case, variant, count, seconds[variant], other, ratio, conditions)
-        return medians
+        return self.bench.report(case, seconds, count, baseline, {"timed": "python"})
 
 
 @contextmanager
-def open_crew(bench: Bench, name: str, kind: type[Member], count: int) -> Iterator[Crew]:
-    """Yields so many processes that do the work of that name and kind."""
+def open_crew(bench: Bench, kind: type[Member], count: int) -> Iterator[Crew]:
+    """Yields so many processes that do work of that kind."""
     with (
         gpu_engine(bench, contact=True) as engine,
         tempfile.NamedTemporaryFile() as file,
@@ -237,8 +231,9 @@ def open_crew(bench: Bench, name: str, kind: type[Member], count: int) -> Iterat
             opened.enter_context(Program(command, child_environment())) for _ in range(1, count)
         ]
         contacts = [engine.contact, *(other.answer()["contact"] for other in others)]
+        common = {"contacts": contacts, "path": file.name}
         for rank, other in enumerate(others, start=1):
-            other.send("join", kind=name, rank=rank, contacts=contacts, path=file.name)
+            other.send("join", module=kind.__module__, kind=kind.__name__, rank=rank, **common)
         crew = Crew(bench, kind(engine, 0, contacts, file.name), others)
         crew.answers()
         yield crew

@@ -1,21 +1,13 @@
-"""One of the processes, but the first, that do the same work in step: see `gpu_crew`."""
+"""One of the processes, but the first, that do the same work in step: see `crew`."""
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import Any
 
-from ..halo.gpu import HaloMember
-from ..messages.gpu_messages import MessageMember
 from ..processes.child import Service, serve
 from .crew import Member
-from .lanes_processes import LaneMember
-
-KINDS: dict[str, type[Member]] = {
-    "halo": HaloMember,
-    "lanes": LaneMember,
-    "messages": MessageMember,
-}
 
 
 class MemberService(Service):
@@ -23,9 +15,12 @@ class MemberService(Service):
 
     member: Member
 
-    def join(self, kind: str, rank: int, contacts: list[str], path: str) -> dict[str, Any]:
-        """Makes this process's share of a kind of work."""
-        self.member = KINDS[kind](self.engine, rank, contacts, path)
+    def join(
+        self, module: str, kind: str, rank: int, contacts: list[str], path: str
+    ) -> dict[str, Any]:
+        """Makes this process's share of a kind of work, a class of a module of this package."""
+        made = getattr(importlib.import_module(module), kind)
+        self.member = made(self.engine, rank, contacts, path)
         return {}
 
     def load(self, case: Any) -> dict[str, Any]:

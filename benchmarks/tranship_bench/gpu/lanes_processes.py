@@ -2,8 +2,7 @@
 
 An engine plans each copy with the links in sight that other processes use. The fixed choices that
 it is compared with are one lane for all copies, and all lanes, planned as if each process were
-alone. Beside them run the driver's bare copies of pinned memory and, for pageable memory, what the
-host's memory allows: memcpy between the same arrays and pinned memory, on as many threads.
+alone.
 
 - 1, 2, 4 and 8 processes, as far as there are GPUs, each with its own: 256 MiB and 1 GiB of pinned
   or pageable memory to its GPU and back, all at once. The lines `against the best fixed choice`
@@ -22,13 +21,11 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, blank, random_bytes, same, spoil
+from ..harness import Array, Bench, random_bytes, same
 from ..registry import measures
-from .copies import MiB, address_of, gpu_count, gpu_engine, raw, raw_copy
+from .copies import DRIVER, MiB, Side, address_of, gpu_count, gpu_engine, raw, raw_copy
 from .crew import Crew, Member, open_crew
 
 __all__ = ["gpu_lanes_processes"]
@@ -44,7 +41,7 @@ TRANSHIP, ONE_LANE, ALL_LANES = "tranship", "one lane", "all lanes"
 FIXED: dict[str, dict[str, Any]] = {ONE_LANE: {"lanes": 1}, ALL_LANES: {"link_usage": "off"}}
 """The fixed choices, as settings of an engine."""
 
-DRIVER, MEMORY = "cudaMemcpyAsync", "memcpy"
+MEMORY = "memcpy"
 
 AGAINST_FIXED = "against the best fixed choice"
 """Variant of the lines that compare the engine with the faster one of the fixed choices."""
@@ -72,41 +69,36 @@ class Memcpy:
             part.result()
 
 
-class Ends:
-    """One engine with its pinned memory and memory of its GPU, as large as the largest copy."""
-
-    def __init__(self, engine: Engine, device: str, nbytes: int) -> None:
-        self.engine = engine
-        self.pinned = engine.empty((nbytes,), "u1", memory="pinned")
-        self.on_gpu = engine.empty((nbytes,), "u1", memory=device)
-
-
 class LaneMember(Member):
     """One process that copies between its memory and its GPU.
 
     Attributes:
-        ends: What each of its engines copies, by the variant's name.
+        ends: Pinned memory and memory of the GPU of each engine, by the variant's name.
         plans: The plan of the last copy of each engine.
     """
 
-    ends: dict[str, Ends]
+    ends: dict[str, tuple[Engine, Side, Side]]
     plans: dict[str, Any]
 
     def load(self, case: Sequence[Any]) -> None:
         """Takes a case: the host's memory, whether copies go up, their bytes, the most bytes."""
         self.memory, self.up, self.count, largest = case
         if not hasattr(self, "ends"):
-            engines = {name: Engine(**fixed) for name, fixed in FIXED.items()}
+            engines = {TRANSHIP: self.engine}
+            engines |= {name: Engine(**fixed) for name, fixed in FIXED.items()}
             self.ends = {
-                name: Ends(engine, self.device, largest)
-                for name, engine in {TRANSHIP: self.engine, **engines}.items()
+                name: (
+                    engine,
+                    Side(engine, "pinned", (largest,), "u1"),
+                    Side(engine, self.device, (largest,), "u1"),
+                )
+                for name, engine in engines.items()
             }
+            self.pageable = Side(self.engine, "pageable", (largest,), "u1")
             self.memcpy = Memcpy(self.engine.threads)
             self.content = random_bytes(largest, self.rank + 1)
-            self.pageable = blank(largest)
-            self.spoiled = blank(largest)
         for name in self.ends:
-            self.fill(self.pair_of(name)[0])
+            self.sides_of(name)[0].write(self.content[: self.count])
         self.plans = {}
         self.ran = TRANSHIP
         self.spoils = False
@@ -117,82 +109,55 @@ class LaneMember(Member):
     def close(self) -> None:
         """Closes the engines of the fixed choices."""
         for name in FIXED:
-            self.ends.pop(name).engine.close()
+            self.ends.pop(name)[0].close()
+
+    def sides_of(self, variant: str) -> tuple[Side, Side]:
+        """Returns the source and the target of a variant."""
+        _, pinned, on_gpu = self.ends.get(variant, self.ends[TRANSHIP])
+        here = pinned if self.memory == "pinned" else self.pageable
+        # What memory allows is measured between the two memories of the host.
+        there = pinned if variant == MEMORY else on_gpu
+        return (here, there) if self.up else (there, here)
 
     def pair_of(self, variant: str) -> tuple[Any, Any]:
-        """Returns the source and the target of a variant."""
-        ends = self.ends.get(variant, self.ends[TRANSHIP])
-        host = ends.pinned if self.memory == "pinned" else self.pageable
-        # What memory allows is measured between the two memories of the host.
-        other = ends.pinned if variant == MEMORY else ends.on_gpu
-        here, there = host[: self.count], other[: self.count]
-        return (here, there) if self.up else (there, here)
+        """Returns the arrays that a variant copies."""
+        source, target = self.sides_of(variant)
+        return source.array[: self.count], target.array[: self.count]
 
     def lanes_of(self, variant: str) -> int:
         """Returns the number of lanes that the last copy of a variant took."""
         return len(json.loads(self.plans[variant].to_json())["lanes"])
 
-    def move(self, source: Any, target: Any) -> None:
-        """Copies an array by a bare copy of the driver, for the engine that owns a part of it."""
-        engine = self.engine
-        for ends in self.ends.values():
-            begin = address_of(ends.on_gpu)
-            if any(0 <= address_of(one) - begin < ends.on_gpu.nbytes for one in (source, target)):
-                engine = ends.engine
-        raw(engine, [raw_copy(source, target, int(self.device[6:]))])
-
-    def fill(self, source: Any) -> None:
-        """Writes what is sent to a source."""
-        self.write(source, self.content[: self.count])
-
-    def write(self, array: Any, data: Array) -> None:
-        """Writes to memory of the host or of a GPU, without the engine."""
-        if isinstance(array, np.ndarray):
-            array[:] = data
-        else:
-            self.move(data, array)
-
     def spoil(self) -> None:
         self.spoils = True  # the next variant that runs spoils its own target
 
     def right(self) -> bool:
-        target = self.pair_of(self.ran)[1]
-        if isinstance(target, np.ndarray):
-            return same(np.ascontiguousarray(target), self.content[: self.count])
-        data = np.empty(self.count, np.uint8)
-        spoil(data)
-        self.move(target, data)
-        return same(data, self.content[: self.count])
+        target = self.sides_of(self.ran)[1]
+        return same(target.read(self.count), self.content[: self.count])
 
     def run(self, variant: str, rounds: int) -> float:
         if self.spoils:
-            self.write(self.pair_of(variant)[1], self.spoiled[: self.count])
+            self.sides_of(variant)[1].spoil()
         self.ran, self.spoils = variant, False
         return super().run(variant, rounds)
 
     def ways(self) -> Mapping[str, Callable[[], None]]:
         def engine_copy(name: str) -> None:
-            event = self.ends[name].engine.copy(*self.pair_of(name))
+            event = self.ends[name][0].copy(*self.pair_of(name))
             event.wait(timeout=60)
             self.plans[name] = event.plan
 
-        def driver_copy() -> None:
-            source, target = self.pair_of(DRIVER)
-            raw(self.engine, [raw_copy(source, target, int(self.device[6:]))])
-
-        def memory_copy() -> None:
-            self.memcpy.copy(*self.pair_of(MEMORY))
-
-        works: dict[str, Callable[[], None]] = {
+        works: dict[str, Callable[[], object]] = {
             name: partial(engine_copy, name) for name in self.ends
         }
         if self.memory == "pinned":
-            works[DRIVER] = driver_copy
+            device = int(self.device[6:])
+            works[DRIVER] = lambda: raw(self.engine, [raw_copy(*self.pair_of(DRIVER), device)])
         else:
-            works[MEMORY] = memory_copy
+            works[MEMORY] = lambda: self.memcpy.copy(*self.pair_of(MEMORY))
         return {name: partial(self.at_once, work) for name, work in works.items()}
 
-    def at_once(self, work: Callable[[], None]) -> None:
+    def at_once(self, work: Callable[[], object]) -> None:
         """Begins with all other processes, and waits until all have done their work."""
         self.steps.meet()
         work()
@@ -210,50 +175,28 @@ def gpu_lanes_processes(bench: Bench) -> None:
     counts = [count for count in COUNTS if count <= gpus]
     if bench.full and gpus not in counts:
         counts.append(gpus)
-    alone: dict[str, float] = {}
     for count in counts if bench.full else sorted({1, counts[-1]}):
-        with open_crew(bench, "lanes", LaneMember, count) as crew:
+        with open_crew(bench, LaneMember, count) as crew:
             member = crew.member
             assert isinstance(member, LaneMember)
             for memory in ("pinned", "pageable"):
                 for up in (True, False):
-                    measure_sizes(crew, memory, up, count, alone)
+                    measure_sizes(crew, member, memory, up, count)
             member.close()
 
 
-def measure_sizes(
-    crew: Crew, memory: str, up: bool, processes: int, alone: dict[str, float]
-) -> None:
-    """Measures copies of all sizes of one kind.
-
-    Args:
-        crew: The processes.
-        memory: Memory of the host, "pinned" or "pageable".
-        up: Whether copies go to the GPUs.
-        processes: Number of the processes.
-        alone: Rate of one process alone for each kind and size, which the first call sets.
-    """
-    bench, member = crew.bench, crew.member
-    assert isinstance(member, LaneMember)
+def measure_sizes(crew: Crew, member: LaneMember, memory: str, up: bool, processes: int) -> None:
+    """Measures copies of all sizes between "pinned" or "pageable" memory of the host and GPUs."""
+    bench = crew.bench
     sizes = SIZES if bench.full else SMALL_SIZES
     for size in sizes:
         kind = f"{memory} to device" if up else f"device to {memory}"
-        what = f"{kind}, {size} MiB"
         crew.load([memory, up, size * MiB, sizes[-1] * MiB])
         count = processes * size * MiB
-        case = f"{what}, {processes} process{'es' if processes > 1 else ''}"
-        baseline = DRIVER if memory == "pinned" else MEMORY
-        unchecked = () if memory == "pinned" else (MEMORY,)
+        case = f"{kind}, {size} MiB, {processes} process{'es' if processes > 1 else ''}"
+        baseline, unchecked = (DRIVER, ()) if memory == "pinned" else (MEMORY, (MEMORY,))
         medians = crew.measure(case, count, baseline, unchecked)
         best = min(FIXED, key=lambda name: medians[name])
         share = medians[best] / medians[TRANSHIP]
         conditions = {"timed": "python", "lanes": member.lanes_of(TRANSHIP)}
         bench.emit(case, AGAINST_FIXED, count, [medians[TRANSHIP]], best, share, conditions)
-        rate = count / medians[TRANSHIP] / 1e9
-        alone.setdefault(what, rate)
-        bench.say(
-            f"{case}: {rate:.1f} GB/s with {conditions['lanes']} of {member.lanes_of(ALL_LANES)} "
-            f"lanes, {share:.2f} of the best fixed choice ({best}), "
-            f"{medians[baseline] / medians[TRANSHIP]:.2f} of {baseline} at once; "
-            f"one process alone: {alone[what]:.1f} GB/s"
-        )

@@ -7,19 +7,19 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Bench, Variant, each, same
+from ..harness import Bench, MismatchError, Variant, as_bytes, waited
+from ..host.copies import many
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..registry import measures
-from .copies import SHORT_TIMES, Side, engine_seconds, gpu_count, gpu_engine, raw, raw_copy
+from .copies import DRIVER, SHORT_TIMES, Side, bare, gpu_count, gpu_engine, raw_copy
 
 SEED = 1
 PAGES, PAGE_BYTES = 16384, 4096
@@ -33,33 +33,21 @@ class Ways:
         self.bench = bench
         self.engine = engine
         self.other = other
-        self.gpus = gpu_count(engine)
-        self.far_gpu = f"device{self.gpus - 1}"
-
-    def limit(self, memory: str, count: int, *, up: bool = False) -> Callable[[], float]:
-        """Returns the timed bare copy of `count` bytes from this GPU to a memory; if `up`, back."""
-        here = Side(self.engine, "device0", (count,), "u1")
-        there = Side(self.engine, memory, (count,), "u1")
-        sides = (there, here) if up else (here, there)
-
-        def run() -> float:
-            return raw(self.engine, [raw_copy(sides[0].array, sides[1].array, 0)] * SHORT_TIMES)
-
-        return run
+        self.far_gpu = f"device{gpu_count(engine) - 1}"
 
     def measure(
-        self, case: str, way: Variant, limit: Callable[[], float], count: int, bare: str
+        self, case: str, way: Variant, memory: str, count: int, *, up: bool = False
     ) -> None:
-        """Measures one case beside the bare copy."""
-        self.bench.measure(
-            case,
-            [way, Variant(bare, limit, lambda: True, lambda: None, {})],
-            count * SHORT_TIMES,
-            repetitions=self.bench.pick(7, 1),
-            baseline=bare,
-            cold=False,
-            awake=True,
-        )
+        """Measures one case beside the bare copy of `count` bytes from this GPU to a memory.
+
+        If `up`, the bare copy goes from that memory to this GPU.
+        """
+        here = Side(self.engine, "device0", (count,), "u1").array
+        there = Side(self.engine, memory, (count,), "u1").array
+        copy = raw_copy(there, here) if up else raw_copy(here, there)
+        name = "cudaMemcpyPeerAsync" if memory == self.far_gpu else DRIVER
+        limit = bare(self.engine, copy, times=SHORT_TIMES, name=name)
+        self.bench.measure(case, [way, limit], count * SHORT_TIMES, 7, name)
 
     def put(self, case: str, kind: str, memory: str, transposed: bool = False) -> None:
         """Measures copies from the GPU here to an array of the other process."""
@@ -67,17 +55,12 @@ class Ways:
         name = f"{kind}{' transposed' if transposed else ''}"
         there = self.other.array(name, kind, (side, side), "f4")
         here = Side(self.engine, "device0", (side, side), "f4")
-        here.write(seeded((side, side), "f4", SEED).reshape(-1).view(np.uint8))
+        here.write(as_bytes(seeded((side, side), "f4", SEED)))
         source = here.array.transpose() if transposed else here.array
-        way = Variant(
-            "tranship",
-            lambda: engine_seconds(self.engine, [(source, there)] * SHORT_TIMES),
-            self.other.checking(name, SEED, transposed),
-            self.other.preparing(name),
-            {"path": str(self.engine.plan(source, there))},
-        )
-        bare = "cudaMemcpyPeerAsync" if memory == self.far_gpu else "cudaMemcpyAsync"
-        self.measure(case, way, self.limit(memory, here.nbytes), here.nbytes, bare)
+        run = waited(partial(self.engine.copy, source, there), times=SHORT_TIMES)
+        path = str(self.engine.plan(source, there))
+        way = self.other.variant("tranship", run, name, SEED, transposed, path=path)
+        self.measure(case, way, memory, here.nbytes)
         self.other.ask("withdraw", name=name)
 
     def get(self, case: str, kind: str, memory: str) -> None:
@@ -86,16 +69,10 @@ class Ways:
         there = self.other.array("source", kind, (side, side), "f4")
         self.other.ask("fill", name="source", seed=SEED)
         here = Side(self.engine, "device0", (side, side), "f4")
-        wanted = seeded((side, side), "f4", SEED).reshape(-1).view(np.uint8)
-        way = Variant(
-            "tranship",
-            lambda: engine_seconds(self.engine, [(there, here.array)] * SHORT_TIMES),
-            lambda: same(here.read(), wanted),
-            here.spoil,
-            {"path": str(self.engine.plan(there, here.array))},
-        )
-        bare = "cudaMemcpyPeerAsync" if memory == self.far_gpu else "cudaMemcpyAsync"
-        self.measure(case, way, self.limit(memory, here.nbytes, up=True), here.nbytes, bare)
+        wanted = as_bytes(seeded((side, side), "f4", SEED))
+        run = waited(partial(self.engine.copy, there, here.array), times=SHORT_TIMES)
+        way = here.variant("tranship", run, wanted, path=str(self.engine.plan(there, here.array)))
+        self.measure(case, way, memory, here.nbytes, up=True)
         self.other.ask("withdraw", name="source")
 
     def pages(self) -> None:
@@ -108,28 +85,14 @@ class Ways:
         wanted = seeded((pages, words), "f8", SEED)
         data = np.empty_like(wanted)
         data[from_pages] = wanted[to_pages]
-        here.write(data.reshape(-1).view(np.uint8))
-
-        def seconds() -> float:
-            begin = time.perf_counter()
-            events = [
-                self.engine.copy_pages(here.array, there, from_pages, to_pages)
-                for _ in range(SHORT_TIMES)
-            ]
-            for event in events:
-                event.wait(timeout=60)
-            return time.perf_counter() - begin
-
-        way = Variant(
-            "tranship",
-            seconds,
-            self.other.checking("pages", SEED),
-            self.other.preparing("pages"),
-            {"path": str(self.engine.plan(here.array, there))},
-        )
+        here.write(as_bytes(data))
+        lists: tuple[Any, Any] = (from_pages, to_pages)
+        start = partial(self.engine.copy_pages, here.array, there, *lists)
+        path = str(self.engine.plan(here.array, there))
+        run = waited(start, times=SHORT_TIMES)
+        way = self.other.variant("tranship", run, "pages", SEED, path=path)
         case = f"GPU to another process's GPU, {pages} scattered pages of 4 KiB"
-        limit = self.limit(self.far_gpu, here.nbytes)
-        self.measure(case, way, limit, here.nbytes, "cudaMemcpyPeerAsync")
+        self.measure(case, way, self.far_gpu, here.nbytes)
         self.other.ask("withdraw", name="pages")
 
     def latency(self, count: int) -> None:
@@ -137,15 +100,14 @@ class Ways:
         name = f"latency {count}"
         there = self.other.array(name, self.far_gpu, (count,), "u1")
         here = Side(self.engine, "device0", (count,), "u1")
-        here.write(seeded((count,), "u1", SEED))
+        here.write(as_bytes(seeded((count,), "u1", SEED)))
         repeats = self.bench.pick(500, 5)
-        copies = each(lambda: self.engine.copy(here.array, there).wait(), repeats)
-        seconds = [copies() for _ in range(7)]
+        run = many(self.engine, here.array, there, repeats)
+        seconds = [run() for _ in range(7)]
         if not self.other.checking(name, SEED)():
-            raise AssertionError("a short copy arrived changed")
+            raise MismatchError("a short copy arrived changed")
         case = f"{count} B, GPU to another process's GPU"
         self.bench.emit(case, "tranship", count, seconds)
-        self.bench.say(f"{case}: {statistics.median(seconds) * 1e6:.1f} us")
         self.other.ask("withdraw", name=name)
 
 

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,18 +17,17 @@ import numpy.typing as npt
 
 from tranship.engine import Engine
 
-from ..harness import Bench, Bytes, Variant, random_bytes, same
-from ..quantiles import Outcome, report_outcomes
+from ..harness import Bench, Bytes, Variant, random_bytes, same, timed, waited
+from ..quantiles import Outcome, grouped, report_quantiles
 from ..registry import SeedOptions, measures
-from .copies import Side, engine_seconds, find_library, gpu_engine
-from .shapes import nothing, ok, placed
+from .copies import Side, find_library, gpu_engine
+from .shapes import placed
 
 KINDS = ("pieces of one length", "pieces of any lengths", "pages")
 VARIANTS = ("tranship", "tranship, prepared")
 ORDERS = ("scattered", "ascending", "in runs of 8")
 COUNT_MAX = 1 << 17
 """Most pieces of a list."""
-TIMEOUT = 60.0
 
 Offsets = npt.NDArray[np.int64]
 
@@ -77,10 +76,8 @@ def random_lists(seed: int, count: int, bytes_most: int) -> Iterator[RandomList]
         mean = int(np.exp(generator.uniform(np.log(max(unit, 64)), np.log(most))))
         mean = max(mean // unit, 1) * unit
         places = min(max(total // mean, 8), COUNT_MAX)
-        if kind == KINDS[1]:
-            lists = any_lengths(generator, places, mean, unit)
-        else:
-            lists = one_length(generator, places, mean)
+        draw = any_lengths if kind == KINDS[1] else one_length
+        lists = draw(generator, max(places // 2, 4), places, mean, unit)
         read, written, lengths = ordered(generator, order, *lists)
         name = f"{kind} {number}: {len(read)} of some {mean} B, {order}, in units of {unit} B"
         page_bytes = mean if kind == KINDS[2] else 0
@@ -88,20 +85,18 @@ def random_lists(seed: int, count: int, bytes_most: int) -> Iterator[RandomList]
 
 
 def one_length(
-    generator: np.random.Generator, places: int, mean: int
+    generator: np.random.Generator, count: int, places: int, mean: int, _: int
 ) -> tuple[Offsets, Offsets, Offsets]:
-    """Draws half of the places of a grid, in ascending order of the target."""
-    count = max(places // 2, 4)
+    """Draws some of the places of a grid, in ascending order of the target."""
     written = np.sort(generator.permutation(places)[:count]) * mean
     read = np.sort(generator.permutation(places)[:count]) * mean
     return read, written, np.full(count, mean)
 
 
 def any_lengths(
-    generator: np.random.Generator, places: int, mean: int, unit: int
+    generator: np.random.Generator, count: int, _: int, mean: int, unit: int
 ) -> tuple[Offsets, Offsets, Offsets]:
     """Draws pieces of lengths up to four times the mean, with gaps between them."""
-    count = max(places // 2, 4)
     lengths = (generator.exponential(mean / unit, count).clip(1, 4 * mean / unit)).astype(int)
     gaps = generator.integers(0, max(mean // unit, 1) + 1, (2, count))
     ends = np.cumsum(lengths + gaps, axis=1)
@@ -133,13 +128,14 @@ def gpu_random_lists(bench: Bench) -> None:
     cases = list(random_lists(options.seed, count, bench.pick(128 << 20, 1 << 18)))
     room = max(max(case.extent, case.nbytes) for case in cases)
     with gpu_engine(bench) as engine:
+        bench.awake = False
         source, target = (Side(engine, "device0", (room,), "u1") for _ in range(2))
         source.write(random_bytes(room))
         torch = find_library(engine, "torch")
         outcomes = [copy_list(bench, engine, torch, source, target, case) for case in cases]
     for variant in VARIANTS:
-        found = [outcome[variant] for outcome in outcomes]
-        report_outcomes(bench, found, KINDS, baseline="one piece", other="PyTorch", variant=variant)
+        groups = grouped([outcome[variant] for outcome in outcomes], KINDS)
+        report_quantiles(bench, groups, "one piece", other="PyTorch", variant=variant)
 
 
 def copy_list(
@@ -148,50 +144,25 @@ def copy_list(
     """Measures one list, not prepared and prepared, beside one piece and PyTorch's indexing."""
     here, there = source.array[: case.extent], target.array[: case.extent]
     target.spoil()
-    spoiled = target.read()
-    wanted = case.moved(source.read()[: case.extent], spoiled[: case.extent])
+    wanted = case.moved(source.read(case.extent), target.read(case.extent))
     start, prepared = starts_of(engine, here, there, case)
-
-    def timed(begin_copy: Callable[[], Any]) -> Callable[[], float]:
-        def seconds() -> float:
-            begin = time.perf_counter()
-            begin_copy().wait(timeout=TIMEOUT)
-            return time.perf_counter() - begin
-
-        return seconds
+    piece = partial(engine.copy, source.array[: case.nbytes], target.array[: case.nbytes])
 
     def check() -> bool:
-        return same(target.read()[: case.extent], wanted)
+        return same(target.read(case.extent), wanted)
 
-    piece = [(source.array[: case.nbytes], target.array[: case.nbytes])]
+    pieces = {"pieces": len(case.read)}
     variants = [
-        Variant("tranship", timed(start), check, target.spoil, {"pieces": len(case.read)}),
-        Variant("tranship, prepared", timed(prepared.start), check, target.spoil, {}),
-        Variant("one piece", lambda: engine_seconds(engine, piece), ok, nothing, {}),
+        Variant("tranship", waited(start), check, target.spoil, pieces),
+        Variant("tranship, prepared", waited(prepared.start), check, target.spoil),
+        Variant("one piece", waited(piece)),
     ]
     if torch is not None and case.kind != KINDS[1]:
-        variants.append(
-            Variant("PyTorch", torch_run(torch, here, there, case), check, target.spoil, {})
-        )
-    medians = bench.measure(
-        case.name,
-        variants,
-        case.nbytes,
-        repetitions=bench.pick(7, 1),
-        baseline="one piece",
-        cold=False,
-    )
-    return {
-        variant: Outcome(
-            case.name,
-            case.kind,
-            case.nbytes,
-            medians[variant],
-            medians["one piece"] / medians[variant],
-            medians["PyTorch"] / medians[variant] if "PyTorch" in medians else None,
-        )
-        for variant in VARIANTS
-    }
+        run = torch_run(torch, here, there, case)
+        variants.append(Variant("PyTorch", run, check, target.spoil))
+    medians = bench.measure(case.name, variants, case.nbytes, 7, "one piece")
+    known = case.name, case.kind, case.nbytes, medians
+    return {name: Outcome.of(*known, name, "one piece", "PyTorch") for name in VARIANTS}
 
 
 def starts_of(
@@ -206,7 +177,7 @@ def starts_of(
         )
     read, written = case.read // case.page_bytes, case.written // case.page_bytes
     shape = (case.extent // case.page_bytes, case.page_bytes)
-    source, target = (placed(engine, side, 0, np.dtype("u1"), shape) for side in (here, there))
+    source, target = (placed(side, 0, np.dtype("u1"), shape) for side in (here, there))
     return (
         lambda: engine.copy_pages(source, target, read, written),
         engine.prepare_pages(source, target, read, written),
@@ -223,11 +194,8 @@ def torch_run(torch: Any, here: Any, there: Any, case: RandomList) -> Callable[[
     )
     read, written = (torch.from_numpy(side // length) for side in (case.read, case.written))
 
-    def seconds() -> float:
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
+    def copy() -> None:
         target[written.cuda()] = source[read.cuda()]
         torch.cuda.synchronize()
-        return time.perf_counter() - begin
 
-    return seconds
+    return timed(copy)

@@ -11,8 +11,8 @@ them, and PyTorch.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,12 @@ import numpy as np
 from tranship.arrays.device import DeviceArray
 from tranship.engine import Engine
 
-from ..harness import Bench, Bytes, Variant, random_bytes, same
+from ..harness import SPOILED, Bench, Bytes, Variant, random_bytes, same, timed, waited
 from ..host.random_shapes import CLASSES, RandomShape, Type, random_shapes
-from ..host.shapes import Options, array_in, conditions_of, sizes_of
-from ..quantiles import Outcome, report_outcomes
+from ..host.shapes import Options, assign, conditions_of, ends_in, room_for, sizes_of
+from ..quantiles import Outcome, grouped, report_quantiles
 from ..registry import measures
-from .copies import SHORT_TIMES, Side, engine_seconds, find_library, gpu_engine, raw, raw_copy
+from .copies import DRIVER, SHORT_TIMES, Side, bare, find_library, gpu_engine, raw_copy
 
 WIDTHS = ("1 to 3 bytes", "4 to 16 bytes", "records")
 """Widths of elements, by which the quantiles are told apart."""
@@ -49,11 +49,7 @@ class Space:
     def __init__(
         self, engine: Engine, cases: list[RandomShape], torch: Any, target_gpu: int = 0
     ) -> None:
-        source = target = 0
-        for case in cases:
-            view, plain = sizes_of(case)
-            source = max(source, plain if case.scatters else view, case.payload_bytes)
-            target = max(target, view if case.scatters else plain, case.payload_bytes)
+        source, target = room_for(cases)
         self.engine, self.torch = engine, torch
         self.data = random_bytes(source)
         self.source = Side(engine, "device0", (source,), "u1")
@@ -71,30 +67,25 @@ class Space:
         if self.tensors is None:
             self.target.spoil()
             return
-        self.tensors[1][:count].fill_(0xA5)
+        self.tensors[1][:count].fill_(SPOILED)
         self.torch.cuda.synchronize(self.tensors[1].device)
 
-    def holds(self, expected: Any) -> bool:
-        """Returns whether the target begins with the bytes."""
+    def checking(self, expected: Bytes) -> Callable[[], bool]:
+        """Returns a function that compares the first bytes of the target."""
         if self.tensors is None:
-            return same(self.target.read()[: expected.size], expected)
-        return bool(self.torch.equal(self.tensors[1][: expected.numel()], expected))
-
-    def on_gpu(self, data: Bytes) -> Any:
-        """Returns the bytes in the form that `holds` takes."""
-        if self.tensors is None:
-            return data
-        return self.torch.from_numpy(data).to(self.tensors[1].device)
+            return lambda: same(self.target.read(expected.size), expected)
+        target = self.tensors[1]
+        wanted = self.torch.from_numpy(expected).to(target.device)
+        return lambda: bool(self.torch.equal(target[: expected.size], wanted))
 
     def ends(self, case: RandomShape) -> tuple[Any, Any]:
         """Returns the source and the target of a case, as arrays of the GPU."""
-        view_side, plain_side = self.source, self.target
+        view_side, plain_side = self.source.array, self.target.array
         if case.scatters:
             view_side, plain_side = plain_side, view_side
-        view = place_view(self.engine, view_side.array, case)
-        plain = placed(
-            self.engine, plain_side.array, case.plain_offset, case.plain_type, case.shape
-        )
+        base = placed(view_side, case.view_offset, case.view_type, case.base)
+        view = base[case.slices].transpose(case.permutation)
+        plain = placed(plain_side, case.plain_offset, case.plain_type, case.shape)
         return (plain, view) if case.scatters else (view, plain)
 
     def torch_ends(self, case: RandomShape) -> tuple[Any, Any] | None:
@@ -119,20 +110,11 @@ class Space:
         return (plain, view) if case.scatters else (view, plain)
 
 
-def placed(
-    engine: Engine, memory: DeviceArray, offset: int, kind: Type, extents: tuple[int, ...]
-) -> DeviceArray:
+def placed(memory: DeviceArray, offset: int, kind: Type, extents: tuple[int, ...]) -> DeviceArray:
     """Returns a C-contiguous array in the GPU's memory from `offset` on."""
     count = math.prod(extents) * kind.itemsize
     part: DeviceArray = memory.reshape(-1).view("u1")[offset : offset + count]
     return part.view(kind).reshape(extents)
-
-
-def place_view(engine: Engine, memory: DeviceArray, case: RandomShape) -> DeviceArray:
-    """Returns the view of a case in the GPU's memory."""
-    base = placed(engine, memory, case.view_offset, case.view_type, case.base)
-    view: DeviceArray = base[case.slices].transpose(case.permutation)
-    return view
 
 
 @measures("gpu-shapes", "conversions of random shapes inside a GPU, beside PyTorch", Options)
@@ -162,94 +144,38 @@ def measure_shapes(bench: Bench, gpus: int) -> None:
         torch = find_library(engine, "torch")
         space = Space(engine, cases, torch, gpus - 1)
         outcomes = [convert(bench, engine, space, case) for case in cases]
-    groups = [f"{kind}, {width}" for kind in CLASSES for width in WIDTHS]
-    report_outcomes(bench, outcomes, groups, baseline="cudaMemcpyAsync", other="PyTorch")
-
-
-def expected_bytes(space: Space, case: RandomShape) -> Bytes:
-    """Returns the target's memory after the conversion, made by NumPy."""
-    view_bytes, plain_bytes = sizes_of(case)
-    target = np.full(view_bytes if case.scatters else plain_bytes, 0xA5, np.uint8)
-    view_memory, plain_memory = space.data, target
-    if case.scatters:
-        view_memory, plain_memory = target, space.data
-    view = case.view(array_in(view_memory, case.view_offset, case.view_type, case.base))
-    plain = array_in(plain_memory, case.plain_offset, case.plain_type, case.shape)
-    to, of = (view, plain) if case.scatters else (plain, view)
-    for name in case.field_names or (None,):
-        np.copyto(to if name is None else to[name], of if name is None else of[name])
-    return target
+    groups = grouped(outcomes, [f"{kind}, {width}" for kind in CLASSES for width in WIDTHS])
+    report_quantiles(bench, groups, DRIVER, other="PyTorch")
 
 
 def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Outcome:
-    """Measures one case: the engine and PyTorch beside the driver's copy of as many bytes."""
-    source, target = space.ends(case)
-    expected = space.on_gpu(expected_bytes(space, case))
-    size = case.view_offset + case.base_bytes if case.scatters else 0
-    size = max(size, case.plain_offset + case.plain_bytes, case.payload_bytes)
-    bare = raw_copy(space.source.array[: case.payload_bytes], space.target.array, 0)
-
-    def through_engine() -> float:
-        return engine_seconds(engine, [(source, target)] * SHORT_TIMES)
-
-    def check() -> bool:
-        return space.holds(expected)
-
-    def spoil() -> None:
-        space.spoil(min(size, space.target.nbytes))
-
+    """Measures one case: the engine, the driver's copy of as many bytes, and PyTorch's `copy_`."""
+    expected = np.full(sizes_of(case)[0 if case.scatters else 1], SPOILED, np.uint8)
+    assign(case, *ends_in(case, space.data, expected))
+    ends = space.ends(case)
+    count = case.payload_bytes
+    check, prepare = space.checking(expected), partial(space.spoil, expected.size)
+    run = waited(partial(engine.copy, *ends), times=SHORT_TIMES)
+    conditions = {**conditions_of(case), "copies": SHORT_TIMES}
+    copy = raw_copy(space.source.array[:count], space.target.array[:count])
     variants = [
-        Variant(
-            "tranship", through_engine, check, spoil, {**conditions_of(case), "copies": SHORT_TIMES}
-        ),
-        Variant("cudaMemcpyAsync", lambda: raw(engine, [bare] * SHORT_TIMES), ok, nothing, {}),
+        Variant("tranship", run, check, prepare, conditions),
+        bare(engine, copy, times=SHORT_TIMES),
     ]
-    tensors = space.torch_ends(case)
-    if tensors is not None:
-        variants.append(Variant("PyTorch", torch_run(space.torch, *tensors), check, spoil, {}))
-    medians = bench.measure(
-        case.name,
-        variants,
-        case.payload_bytes * SHORT_TIMES,
-        repetitions=bench.pick(5, 1),
-        baseline="cudaMemcpyAsync",
-        cold=False,
-        awake=True,
-    )
-    seconds = medians["tranship"]
-    over_torch = medians["PyTorch"] / seconds if tensors is not None else None
-    return Outcome(
-        case.name,
-        group_of(case),
-        case.payload_bytes,
-        seconds / SHORT_TIMES,
-        medians["cudaMemcpyAsync"] / seconds,
-        over_torch,
-    )
+    if (tensors := space.torch_ends(case)) is not None:
+        variants.append(Variant("PyTorch", torch_run(space, *tensors), check, prepare))
+    medians = bench.measure(case.name, variants, count * SHORT_TIMES, 5, DRIVER)
+    each = {name: seconds / SHORT_TIMES for name, seconds in medians.items()}
+    return Outcome.of(case.name, group_of(case), count, each, "tranship", DRIVER, "PyTorch")
 
 
-def ok() -> bool:
-    """Returns that there is nothing to compare: the driver's copy is the measure."""
-    return True
+def torch_run(space: Space, source: Any, target: Any) -> Callable[[], float]:
+    """Returns a function that times PyTorch's copies in a row."""
 
-
-def nothing() -> None:
-    """Prepares nothing."""
-
-
-def torch_run(torch: Any, source: Any, target: Any) -> Callable[[], float]:
-    """Returns a run of PyTorch's own copies."""
-
-    def synchronize() -> None:
-        for device in {source.device, target.device}:
-            torch.cuda.synchronize(device)
-
-    def run() -> float:
-        synchronize()
-        begin = time.perf_counter()
+    def copy() -> None:
         for _ in range(SHORT_TIMES):
             target.copy_(source)
-        synchronize()
-        return time.perf_counter() - begin
+        for device in {source.device, target.device}:
+            space.torch.cuda.synchronize(device)
 
-    return run
+    return timed(copy)

@@ -9,17 +9,17 @@ GPU after each step, as Maximal Overlap (IPDPS'16) describes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tranship.halo import Field, all_directions, nbytes_of
 
-from ..gpu.copies import address_of, gpu_count, gpu_engine, raw
+from ..gpu.copies import gpu_count, gpu_engine, raw, raw_copy
 from ..gpu.crew import LATENCY_ORIENTED, WIRE, Member, open_crew
 from ..gpu.shapes import placed
-from ..harness import Array, Bench, spoil
+from ..harness import Array, Bench, blank_array
 from ..registry import measures
 from .cases import CASES, fields_of_block, inside_of
 
@@ -59,8 +59,7 @@ class HaloMember(Member):
     def without_ghosts(self, values: Array) -> Array:
         """Returns the field with spoiled ghost cells."""
         inside = inside_of(self.widths)
-        cleared = np.empty_like(values)
-        spoil(cleared)
+        cleared = blank_array(values.shape, values.dtype)
         cleared[inside] = values[inside]
         return cleared
 
@@ -81,31 +80,26 @@ class HaloMember(Member):
         }
         self.halo = self.engine.halo(self.arrays, self.widths, beyond or None, periodic=True)
         directions = list(all_directions(self.widths))
+        prepare_all = self.engine.prepare_all
         self.steps_of: list[tuple[Any, Any, Any]] = []
         wires = []
         for direction in directions:
             opposite = directions.index(tuple(-one for one in direction))
             borders = [field.border(direction) for field in self.fields]
             ghosts = [field.ghosts(direction) for field in self.fields]
-            out = self.engine.empty(self.arrived[direction].shape, "u1", memory=self.device)
+            arrived = self.arrived[direction]
+            out = self.engine.empty(arrived.shape, "u1", memory=self.device)
             peer = self.peers[self.owner(direction)]
             # A block may be its own neighbour.
-            landing = (
-                self.arrived[directions[opposite]] if peer is None else peer[f"arrived {opposite}"]
-            )
+            landing = self.arrived[directions[opposite]]
+            if peer is not None:
+                landing = peer[f"arrived {opposite}"]
             if peer is not None or len(self.peers) == 1:
                 wires.append((out, landing))
-            self.steps_of.append(
-                (
-                    self.engine.prepare_all(zip(borders, self.split(out, borders), strict=True)),
-                    self.engine.prepare(out, landing),
-                    self.engine.prepare_all(
-                        zip(self.split(self.arrived[direction], ghosts), ghosts, strict=True)
-                    ),
-                )
-            )
-        self.wire = self.engine.prepare_all(wires)
-        self.sent_bytes = sum(out.nbytes for out, _ in wires)
+            pack = prepare_all(zip(borders, self.split(out, borders), strict=True))
+            unpack = prepare_all(zip(self.split(arrived, ghosts), ghosts, strict=True))
+            self.steps_of.append((pack, self.engine.prepare(out, landing), unpack))
+        self.wire = prepare_all(wires)
 
     def fields_of(self, rank: int) -> list[Any]:
         """Returns a process's fields, always the same objects: each set is one copy."""
@@ -119,26 +113,21 @@ class HaloMember(Member):
         """Returns the parts of a message, in the shapes of the boxes."""
         parts, begin = [], 0
         for box in boxes:
-            parts.append(placed(self.engine, buffer, begin, np.dtype("f8"), box.shape))
+            parts.append(placed(buffer, begin, np.dtype("f8"), box.shape))
             begin += nbytes_of(box)
         return parts
 
-    def move(self, pairs: list[tuple[Any, Any, int]]) -> None:
-        """Copies whole arrays, given by their addresses, by bare copies."""
+    def move(self, pairs: Iterable[tuple[Any, Any]]) -> None:
+        """Copies whole arrays by bare copies."""
         device = int(self.device[6:])
-        raw(
-            self.engine,
-            [(address_of(a), address_of(b), count, device) for a, b, count in pairs],
-        )
+        raw(self.engine, [raw_copy(source, target, device) for source, target in pairs])
 
     def spoil(self) -> None:
-        pairs = zip(self.cleared, self.arrays, strict=True)
-        self.move([(values, array, values.nbytes) for values, array in pairs])
+        self.move(zip(self.cleared, self.arrays, strict=True))
 
     def right(self) -> bool:
         found = [np.empty_like(one) for one in self.wanted]
-        pairs = zip(self.arrays, found, strict=True)
-        self.move([(array, values, values.nbytes) for array, values in pairs])
+        self.move(zip(self.arrays, found, strict=True))
         both = zip(found, self.wanted, strict=True)
         return all(np.array_equal(one, wanted) for one, wanted in both)
 
@@ -177,16 +166,10 @@ def gpu_halo(bench: Bench) -> None:
 
 def measure_on(bench: Bench, count: int) -> None:
     """Measures all cases with so many processes."""
-    with open_crew(bench, "halo", HaloMember, count) as crew:
+    with open_crew(bench, HaloMember, count) as crew:
         for name, case in list(CASES.items())[0 if bench.full else -1 :]:
             crew.load(case)
             member = crew.member
             assert isinstance(member, HaloMember)
             title = f"{name}, {count} GPU{'s' if count > 1 else ''}"
-            medians = crew.measure(title, member.halo.nbytes, LATENCY_ORIENTED, (WIRE,))
-            share = medians["tranship"] / medians[LATENCY_ORIENTED]
-            bench.say(
-                f"{title}: {medians['tranship'] * 1e6:.1f} us, {share:.2f} of the latency-oriented "
-                f"design's; the wire alone, {member.sent_bytes} bytes from each GPU: "
-                f"{medians[WIRE] * 1e6:.1f} us"
-            )
+            crew.measure(title, member.halo.nbytes, LATENCY_ORIENTED, (WIRE,))

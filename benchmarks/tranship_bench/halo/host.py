@@ -1,12 +1,8 @@
-"""Halo exchanges between two MPI processes: `engine.halo` beside MPI types and NumPy's slices.
+"""Halo exchanges between two MPI processes, in host memory.
 
-The largest case has the cells, fields and widths of the exchange of a weather model (MeteoSwiss's,
-as Maximal Overlap, IPDPS'16, uses it), which makes its types anew for every exchange.
-
-- Halo exchanges between two MPI processes, in host memory: `engine.halo` (`tranship`), MPI types
-  made once (`mpi`) and for every exchange (`mpi, types anew`), NumPy's slices (`numpy`), and the
-  messages without any packing (`contiguous`). All neighbours are the other process, or the process
-  itself.
+- `engine.halo` (`tranship`), MPI types made once (`mpi`) and for every exchange (`mpi, types
+  anew`), NumPy's slices (`numpy`), and the messages without any packing (`contiguous`). All
+  neighbours are the other process, or the process itself.
 - Follows: Maximal Overlap (IPDPS'16), whose application is MeteoSwiss's exchange: 520 x 350 cells
   of 60 levels, three fields, width 2, types that are made anew each time.
 """
@@ -18,7 +14,7 @@ import sys
 from pathlib import Path
 
 from ..harness import Bench, SkippedError
-from ..messages.mpi_processes import emit_case, two_processes
+from ..messages.mpi import run_two_processes
 from ..registry import measures
 
 
@@ -29,5 +25,4 @@ def halo(bench: Bench) -> None:
     launcher = str(beside) if beside.exists() else shutil.which("mpiexec")
     if launcher is None:
         raise SkippedError("there is no mpiexec: pip install mpich mpi4py")
-    for found in two_processes(bench, [launcher], "halo.exchange", {}):
-        emit_case(bench, found, "mpi, types anew")
+    run_two_processes(bench, [launcher], "halo.exchange", {}, "mpi, types anew")

@@ -1,25 +1,18 @@
 """A weather model's halo exchange on 1 to 32 GPU nodes, simulated, by two designs.
 
-The grid, fields and widths are those of MeteoSwiss's exchange, as Maximal Overlap (IPDPS'16) uses
-it. *Latency-oriented*, as CUDA-aware MPI libraries were: each message is packed by a launch of its
-own, which is waited for before the message is sent and the next one packed, and unpacked alike.
-*Tranship*: one launch packs all messages, each is sent when it is packed, and unpacked when it has
-come, beside the others. Times of launches, memory and network are those of the machine's profile.
-
-- A weather model's halo exchange (520 x 350 cells of 60 levels, three fields, width 2, eight
-  neighbours, periodic in one dimension) on 1 to 32 nodes with a GPU each; simulated.
-- Follows: Maximal Overlap (IPDPS'16), whose application kernel models MeteoSwiss's exchange on up
-  to 32 GPU nodes.
-- The paper: up to 33 % less execution time than latency-oriented designs.
+- 520 x 350 cells of 60 levels, three fields, width 2, eight neighbours, periodic in one dimension,
+  as in MeteoSwiss's exchange.
+- Follows: Maximal Overlap (IPDPS'16), whose application kernel models that exchange on up to 32 GPU
+  nodes. The paper: up to 33 % less execution time than latency-oriented designs.
 
 What is simulated: kernels that pack and unpack, messages between GPUs, and waits, on the profile
 `perlmutter` (A100s and Slingshot, rates and launches derived); real plans and the scheduler run on
-virtual time. *latency-oriented* launches a kernel for each message, waits for it, sends, and packs
-the next one; it unpacks alike. *tranship* packs all messages by one launch and unpacks what has
-come beside the rest. A wait costs 5 us beyond its work. The paper's 33 % are of an application
-kernel on K20s, with computing and types made anew; here it is the exchange alone, where the waits
-are most of the time: the fewer cells a node has, the more. Runs of 16 bytes are packed at the
-profile's rate for contiguous data.
+virtual time. *latency-oriented*, as CUDA-aware MPI libraries were, launches a kernel for each
+message, waits for it, sends, and packs the next one; it unpacks alike. *tranship* packs all
+messages by one launch and unpacks what has come beside the rest. A wait costs 5 us beyond its work.
+The paper's 33 % are of an application kernel on K20s, with computing and types made anew; here it
+is the exchange alone, where the waits are most of the time: the fewer cells a node has, the more.
+Runs of 16 bytes are packed at the profile's rate for contiguous data.
 """
 
 from __future__ import annotations
@@ -161,26 +154,20 @@ DESIGNS: dict[str, Design] = {LATENCY_ORIENTED: latency_oriented, "tranship": ov
 @simulates("halo-nodes", "a weather model's halo exchange on 1 to 32 nodes, simulated")
 def halo_nodes(bench: SimulatedBench) -> None:
     """Simulates some exchanges in a row on each number of nodes."""
-    machine = bench.machine(MACHINE)
+    machine = bench.on(MACHINE)
     for nodes in bench.choose(NODES, NODES[:2]):
         messages = messages_of(nodes)
         count = 8 * sum(message.cells for own in messages for message in own)
-        baseline: tuple[str, float] | None = None
+        rows, columns = sides_of(nodes)
+        against: tuple[str, float] | None = None
         for name, design in DESIGNS.items():
             simulated = Run(machine, STYLE, nodes=nodes)
             before: Before = {node: [] for node in range(nodes)}
             for _ in range(EXCHANGES):
                 before = design(simulated, messages, before)
             seconds = simulated.finish() / EXCHANGES
-            rows, columns = sides_of(nodes)
-            bench.emit(
-                f"{nodes} node" + ("s" if nodes > 1 else ""),
-                name,
-                machine=machine,
-                count=count,
-                seconds=[seconds],
-                against=baseline,
-                values={"messages": sum(map(len, messages))},
-                conditions={"grid": f"{rows}x{columns}", "wait_us": 1e6 * WAIT_S},
-            )
-            baseline = baseline or (name, seconds)
+            case = f"{nodes} node" + ("s" if nodes > 1 else "")
+            values: dict[str, float] = {"messages": sum(map(len, messages))}
+            facts = {"grid": f"{rows}x{columns}", "wait_us": 1e6 * WAIT_S}
+            bench.simulated(case, name, count, seconds, against, values, **facts)
+            against = against or (name, seconds)

@@ -137,54 +137,29 @@ def structures(space: Space, points: int, fields: dict[str, str]) -> Iterator[Ca
         )
 
 
-def floats(raw: Bytes) -> Array:
-    """Returns bytes as an array of f32."""
-    return raw.view("f4")
-
-
-def blocked_1d(space: Space, points: int) -> Iterator[Case]:
-    """Yields the cases AOS to blocks of 4 points, and back."""
-    fields = alike(8, "f4")
-
-    def aos(raw: Bytes) -> Array:
-        return floats(raw).reshape(points // 4, 4, 8)
-
-    def blocks(raw: Bytes) -> Array:
-        view: Array = floats(raw).reshape(points // 4, 8, 4).transpose(0, 2, 1)
-        return view
-
-    yield from both_ways(space, {"x": points}, fields, ("F, x", "x:4, F, x"), (aos, blocks))
-
-
-def blocked_2d(space: Space, side: int) -> Iterator[Case]:
-    """Yields the cases AOS to tiles of 8 x 8 points, and back."""
-    fields = alike(2, "f4")
-    tiles = side // 8
-
-    def aos(raw: Bytes) -> Array:
-        return floats(raw).reshape(tiles, 8, tiles, 8, 2)
-
-    def blocks(raw: Bytes) -> Array:
-        view: Array = floats(raw).reshape(tiles, tiles, 2, 8, 8).transpose(0, 3, 1, 4, 2)
-        return view
-
-    extents = {"x": side, "y": side}
-    sides = ("F, x, y", "x:8, y:8, F, x, y")
-    yield from both_ways(space, extents, fields, sides, (aos, blocks))
-    yield layouts(space, extents, fields, (sides[1], sides[1]), lambda a, b: [(b, a)])
-
-
-def both_ways(
+def blocked(
     space: Space,
     extents: dict[str, int],
-    fields: dict[str, str],
-    sides: tuple[str, str],
-    views: tuple[Callable[[Bytes], Array], Callable[[Bytes], Array]],
+    fields: int,
+    names: tuple[str, str],
+    shapes: tuple[tuple[int, ...], tuple[int, ...]],
+    order: tuple[int, ...],
 ) -> Iterator[Case]:
-    """Yields a conversion and its inverse."""
-    one, other = views
-    yield layouts(space, extents, fields, sides, lambda a, b: [(other(b), one(a))])
-    yield layouts(space, extents, fields, sides[::-1], lambda a, b: [(one(b), other(a))])
+    """Yields a conversion from records to blocks of points, and back.
+
+    `shapes` are those of both memories, and `order` brings the second one to the first.
+    """
+
+    def records(raw: Bytes) -> Array:
+        return raw.view("f4").reshape(shapes[0])
+
+    def blocks(raw: Bytes) -> Array:
+        view: Array = raw.view("f4").reshape(shapes[1]).transpose(order)
+        return view
+
+    kinds = alike(fields, "f4")
+    yield layouts(space, extents, kinds, names, lambda a, b: [(blocks(b), records(a))])
+    yield layouts(space, extents, kinds, names[::-1], lambda a, b: [(records(b), blocks(a))])
 
 
 def images(space: Space, scale: int) -> Iterator[Case]:
@@ -215,5 +190,12 @@ def conversion_cases(full: bool) -> Iterator[Case]:
         text = "".join(str(axis) for axis in order)
         yield plain(space, f"3-D permutation {text}, f4", "f4", shape, order)
     yield from images(space, 1 if full else 42)
-    yield from blocked_1d(space, points)
-    yield from blocked_2d(space, 2896 if full else 184)
+    tiles = points // 4
+    both = (tiles, 4, 8), (tiles, 8, 4)
+    yield from blocked(space, {"x": points}, 8, ("F, x", "x:4, F, x"), both, (0, 2, 1))
+    side = 2896 if full else 184
+    tiles = side // 8
+    both_2d = (tiles, 8, tiles, 8, 2), (tiles, tiles, 2, 8, 8)
+    extents, tiled = {"x": side, "y": side}, "x:8, y:8, F, x, y"
+    yield from blocked(space, extents, 2, ("F, x, y", tiled), both_2d, (0, 3, 1, 4, 2))
+    yield layouts(space, extents, alike(2, "f4"), (tiled, tiled), lambda a, b: [(b, a)])

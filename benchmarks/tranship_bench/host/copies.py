@@ -25,20 +25,9 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, Bytes, Variant, blank, each, random_bytes, same, spoil
+from ..harness import Bench, Bytes, Variant, blank, mean_of, random_bytes, same, spoil, timed
 from ..registry import measures
 from . import cases
-
-
-def timed(work: Callable[[], object]) -> Callable[[], float]:
-    """Returns a function that times `work`, Python's own cost included."""
-
-    def run() -> float:
-        begin = time.perf_counter()
-        work()
-        return time.perf_counter() - begin
-
-    return run
 
 
 def memcpy_run(source: Bytes, target: Bytes) -> Callable[[], float]:
@@ -63,45 +52,38 @@ def memcpy_run(source: Bytes, target: Bytes) -> Callable[[], float]:
 
 def engine_run(engine: Engine, source: Any, target: Any) -> Callable[[], float]:
     """Returns a function that times one copy, from the call to the copy's end."""
-    return each(lambda: engine.copy(source, target).wait(), 1)
+    return timed(lambda: engine.copy(source, target).wait())
 
 
-def host_variants(
-    engine: Engine, source: Any, target: Any, raw: tuple[Bytes, Bytes], expected: Bytes
-) -> list[Variant]:
-    """Returns two variants: the engine, and memcpy of the same bytes on one thread."""
-    raw_source, raw_target = raw
-
-    def prepare() -> None:
-        spoil(raw_target)
-
-    return [
-        Variant(
-            "tranship",
-            engine_run(engine, source, target),
-            lambda: same(raw_target, expected),
-            prepare,
-            {"timed": "python", "threads": engine.threads},
-        ),
-        Variant(
-            "memcpy",
-            memcpy_run(raw_source, raw_target),
-            lambda: same(raw_target, raw_source),
-            prepare,
-            {"timed": "libc", "threads": 1},
-        ),
-    ]
+def many(engine: Engine, source: Any, target: Any, count: int) -> Callable[[], float]:
+    """Returns a function that times one copy of `count` in a row, each waited for."""
+    return mean_of(lambda: engine.copy(source, target).wait(), count)
 
 
-def numpy_variant(work: Callable[[], None], raw_target: Bytes, expected: Bytes) -> Variant:
+def into(
+    target: Bytes, expected: Bytes, name: str, run: Callable[[], float], **how: Any
+) -> Variant:
+    """Returns the variant that should bring the expected bytes to the target."""
+    return Variant(name, run, lambda: same(target, expected), lambda: spoil(target), how)
+
+
+def engine_variant(
+    engine: Engine, source: Any, target: Any, raw_target: Bytes, expected: Bytes, **how: Any
+) -> Variant:
+    """Returns the variant of the engine's copy."""
+    run = engine_run(engine, source, target)
+    threads = engine.threads
+    return into(raw_target, expected, "tranship", run, timed="python", threads=threads, **how)
+
+
+def memcpy_variant(source: Bytes, target: Bytes) -> Variant:
+    """Returns the variant of memcpy on one thread."""
+    return into(target, source, "memcpy", memcpy_run(source, target), timed="libc", threads=1)
+
+
+def numpy_variant(work: Callable[[], object], raw_target: Bytes, expected: Bytes) -> Variant:
     """Returns the variant of NumPy's own assignment."""
-    return Variant(
-        "numpy",
-        timed(work),
-        lambda: same(raw_target, expected),
-        lambda: spoil(raw_target),
-        {"timed": "python", "threads": 1},
-    )
+    return into(raw_target, expected, "numpy", timed(work), timed="python", threads=1)
 
 
 @measures("contiguous", "plain copies of 8 to 256 MiB, beside memcpy and NumPy")
@@ -112,58 +94,47 @@ def contiguous(bench: Bench) -> None:
         source, target = random_bytes(sizes[-1] << 20), blank(sizes[-1] << 20)
         for mebibytes in sizes:
             a, b = source[: mebibytes << 20], target[: mebibytes << 20]
-            variants = host_variants(engine, a, b, (a, b), a)
-
-            def assign(a: Array = a, b: Array = b) -> None:
-                np.copyto(b, a)
-
-            variants.append(numpy_variant(assign, b, a))
-            repetitions = bench.pick(31 if mebibytes <= 8 else 11, 2)
-            bench.measure(
-                f"{mebibytes} MiB", variants, a.size, repetitions=repetitions, baseline="memcpy"
-            )
+            variants = [
+                engine_variant(engine, a, b, b, a),
+                memcpy_variant(a, b),
+                numpy_variant(lambda a=a, b=b: np.copyto(b, a), b, a),  # type: ignore[misc]
+            ]
+            repetitions = 31 if mebibytes <= 8 else 11
+            bench.measure(f"{mebibytes} MiB", variants, a.size, repetitions, "memcpy")
 
 
 @measures("conversions", "layouts converted on the way, beside memcpy and NumPy")
 def conversions(bench: Bench) -> None:
     """Measures every conversion and the copies that coalesce; reports the medians of the ratios."""
-    converted: list[tuple[float, float, int]] = []
-    coalesced: list[tuple[float, float, int]] = []
+    groups: dict[str, list[tuple[float, float, int]]] = {"memcpy": [], "contiguous": []}
     with Engine() as engine:
         for case in cases.conversion_cases(bench.full):
             medians, baseline = convert(bench, engine, case)
-            results = coalesced if case.coalesces else converted
             ratio = medians[baseline] / medians["tranship"]
-            results.append((ratio, medians["tranship"], case.raw_source.size))
-    for name, results, baseline in (
-        ("median of the conversions", converted, "memcpy"),
-        ("median of those that coalesce", coalesced, "contiguous"),
+            groups[baseline].append((ratio, medians["tranship"], case.raw_source.size))
+    for name, baseline in (
+        ("median of the conversions", "memcpy"),
+        ("median of those that coalesce", "contiguous"),
     ):
-        ratio = statistics.median(ratio for ratio, _, _ in results)
-        total = sum(count for _, _, count in results)
-        seconds = [sum(seconds for _, seconds, _ in results)]
-        bench.emit(name, "tranship", total, seconds, baseline, ratio, {"cases": len(results)})
+        ratios, seconds, counts = zip(*groups[baseline], strict=True)
+        ratio, known = statistics.median(ratios), {"cases": len(ratios)}
+        bench.emit(name, "tranship", sum(counts), [sum(seconds)], baseline, ratio, known)
 
 
 def convert(bench: Bench, engine: Engine, case: cases.Case) -> tuple[dict[str, float], str]:
     """Measures one case; returns its medians and the name of its baseline."""
-    spoil(case.raw_target)
+    raw_source, raw_target = case.raw_source, case.raw_target
+    spoil(raw_target)
     case.numpy()
-    expected = case.raw_target.copy()
-    raw = (case.raw_source, case.raw_target)
-    variants = host_variants(engine, case.source, case.target, raw, expected)
-    baseline = "memcpy"
+    expected = raw_target.copy()
+    variants = [
+        engine_variant(engine, case.source, case.target, raw_target, expected),
+        memcpy_variant(raw_source, raw_target),
+        numpy_variant(case.numpy, raw_target, expected),
+    ]
+    baseline = "contiguous" if case.coalesces else "memcpy"
     if case.coalesces:
-        baseline = "contiguous"
-        plain = host_variants(engine, *raw, raw, case.raw_source)[0]
+        plain = engine_variant(engine, raw_source, raw_target, raw_target, raw_source)
         plain.name = baseline
         variants.append(plain)
-    variants.append(numpy_variant(case.numpy, case.raw_target, expected))
-    medians = bench.measure(
-        case.name,
-        variants,
-        case.raw_source.size,
-        repetitions=bench.pick(7, 1),
-        baseline=baseline,
-    )
-    return medians, baseline
+    return bench.measure(case.name, variants, raw_source.size, 7, baseline), baseline

@@ -13,20 +13,20 @@ alone.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from tranship.engine import Engine
 
 from .. import _loops
-from ..harness import Bench, Variant, blank, each, random_bytes, same, spoil
+from ..harness import Bench, Variant, blank, mean_of, random_bytes, same, spoil, timed
 from ..processes.data import seeded
 from ..processes.peer import Other
-from ..processes.remote import SEED_HERE, Pieces, measure_beside_nixl
+from ..processes.remote import SEED_HERE, measure_beside_nixl
 from ..registry import measures
+from .copies import into, many
 
 LARGE_COPIES = 6
 
@@ -34,6 +34,7 @@ LARGE_COPIES = 6
 @measures("small", "4 KiB in a process, 8 B to another one")
 def small(bench: Bench) -> None:
     """Measures 4 KiB in this process and 8 B to another one."""
+    bench.cold = False
     with Engine() as engine:
         small_here(bench, engine)
         many_here(bench, engine)
@@ -45,45 +46,25 @@ def small_here(bench: Bench, engine: Engine) -> None:
     """Measures the engine's time for each copy less memcpy's, in each round."""
     source, target = random_bytes(4096), blank(4096)
     count = bench.pick(20000, 500)
-
-    def variant(name: str, run: Callable[[], float], timed: str) -> Variant:
-        return Variant(
-            name,
-            run,
-            lambda: same(target, source),
-            lambda: spoil(target),
-            {"timed": timed, "copies": count},
-        )
-
     prepared = engine.prepare(source, target)
-    names = ("memcpy", "tranship from Python", "tranship prepared, from Python")
-    samples: dict[str, list[float]] = {name: [] for name in names}
-
-    def keeping(name: str, run: Callable[[], float]) -> Callable[[], float]:
-        def kept() -> float:
-            samples[name].append(run())
-            return samples[name][-1]
-
-        return kept
-
-    runs: dict[str, tuple[Callable[[], float], str]] = {
-        "memcpy": (
-            lambda: _loops.time_memcpy(
-                source.ctypes.data, target.ctypes.data, source.nbytes, count
-            ),
-            "core",
-        ),
-        "tranship from Python": (each(lambda: engine.copy(source, target), count), "python"),
-        "tranship prepared, from Python": (each(prepared.start, count), "python"),
+    addresses = source.ctypes.data, target.ctypes.data, source.nbytes
+    python: dict[str, Callable[[], object]] = {
+        "tranship from Python": lambda: engine.copy(source, target),
+        "tranship prepared, from Python": prepared.start,
+        "numpy": lambda: np.copyto(target, source),
     }
-    variants = [variant(name, keeping(name, run), timed) for name, (run, timed) in runs.items()]
-    numpy_run = each(lambda: np.copyto(target, source), count)
-    variants.append(variant("numpy", numpy_run, "python"))
-    repetitions = bench.pick(15, 2)
-    bench.measure("4 KiB in this process", variants, 4096, repetitions=repetitions, cold=False)
-    for name in names[1:]:
-        over = [a - b for a, b in zip(samples[name], samples["memcpy"], strict=True)][1:]
-        bench.emit(f"4 KiB in this process, {name} over memcpy", "difference", 0, over)
+    variants = [
+        into(target, source, name, mean_of(work, count), timed="python", copies=count)
+        for name, work in python.items()
+    ]
+    memcpy = partial(_loops.time_memcpy, *addresses, count)
+    variants.insert(0, into(target, source, "memcpy", memcpy, timed="core", copies=count))
+    case = "4 KiB in this process"
+    bench.measure(case, variants, 4096, 15)
+    samples = bench.seconds
+    for name in list(python)[:2]:
+        over = [a - b for a, b in zip(samples[name], samples["memcpy"], strict=True)]
+        bench.emit(f"{case}, {name} over memcpy", "difference", 0, over)
 
 
 def many_here(bench: Bench, engine: Engine) -> None:
@@ -104,20 +85,15 @@ def many_here(bench: Bench, engine: Engine) -> None:
         "numpy": by_numpy,
     }
 
-    def run(work: Callable[[], object]) -> Callable[[], float]:
-        timed = each(work, rounds)
-        return lambda: timed() / count
+    def each(work: Callable[[], object]) -> Callable[[], float]:
+        run = mean_of(work, rounds)
+        return lambda: run() / count
 
-    conditions = {"timed": "python", "pairs": count}
     variants = [
-        Variant(
-            name, run(work), lambda: same(target, source), lambda: spoil(target), dict(conditions)
-        )
+        into(target, source, name, each(work), timed="python", pairs=count)
         for name, work in ways.items()
     ]
-    repetitions = bench.pick(15, 2)
-    case = f"{count} pairs of 512 B in this process, each"
-    bench.measure(case, variants, 0, repetitions=repetitions, cold=False)
+    bench.measure(f"{count} pairs of 512 B in this process, each", variants, 0, 15)
 
 
 def small_there(bench: Bench, engine: Engine, other: Other) -> None:
@@ -125,117 +101,50 @@ def small_there(bench: Bench, engine: Engine, other: Other) -> None:
     count = bench.pick(5000, 50)
     source = seeded((1,), "f8", SEED_HERE)
     variants = []
-
-    def variant(name: str, there: str, run: Callable[[], float], timed: str) -> Variant:
-        return Variant(
-            name,
-            run,
-            other.checking(there, SEED_HERE),
-            other.preparing(there),
-            {"timed": timed, "copies": count},
-        )
-
     for kind in ("plain", "shared"):
-        remote = other.array(kind, kind, (1,), "f8")
+        run = many(engine, source, other.array(kind, kind, (1,), "f8"), count)
         name = f"tranship, {kind} array, from Python"
-
-        def copy(remote: Any = remote) -> None:
-            engine.copy(source, remote).wait()
-
-        variants.append(variant(name, kind, each(copy, count), "python"))
-    measure_beside_nixl(
-        bench,
-        "8 B to another process",
-        variants,
-        Pieces(1, 8),
-        repetitions=bench.pick(15, 2),
-        operations=count,
-    )
+        variants.append(other.variant(name, run, kind, SEED_HERE, timed="python", copies=count))
+    measure_beside_nixl(bench, "8 B to another process", variants, (1, 8), 15, operations=count)
 
 
 @measures("priority", "1 MiB at high priority behind six large copies")
 def priority(bench: Bench) -> None:
     """Measures from the submission of the small copy to its end, alone and behind large copies."""
-    large = bench.pick(64, 2) << 20
+    small, target = random_bytes(1 << 20), blank(1 << 20)
+    large = random_bytes(bench.pick(64, 2) << 20, 2)
+    large_targets = [blank(large.size) for _ in range(LARGE_COPIES)]
+    left: list[int] = []  # large copies that had not ended when the small one had
+
+    def prepare() -> None:
+        for one in (target, *large_targets):
+            spoil(one)
+
+    def arrived() -> bool:
+        return same(target, small)
+
+    def all_arrived() -> bool:
+        return arrived() and all(same(one, large) for one in large_targets)
+
     with Engine() as engine:
-        race = Race(engine, large)
-        times: dict[str, list[float]] = {"alone": [], "behind": []}
-        alone = Variant("alone", race.alone, race.check_small, race.prepare, {"timed": "python"})
-        behind = Variant(
-            f"behind {LARGE_COPIES} x {large >> 20} MiB",
-            race.behind,
-            race.check_all,
-            race.prepare,
-            {"timed": "python"},
-        )
-        for name, way in (("alone", alone), ("behind", behind)):
-            run = way.run
+        alone = timed(lambda: engine.copy(small, target, priority=10).wait())
 
-            def kept(run: Callable[[], float] = run, name: str = name) -> float:
-                times[name].append(run())
-                return times[name][-1]
+        def behind() -> float:
+            events = [engine.copy(large, one) for one in large_targets]
+            elapsed = alone()
+            left.append(sum(not event.done() for event in events))
+            for event in events:
+                event.wait()
+            return elapsed
 
-            way.run = kept
-        repetitions = bench.pick(41, 2)
-        bench.measure(
-            "1 MiB at high priority",
-            [alone, behind],
-            race.small.size,
-            repetitions=repetitions,
-            baseline="alone",
-        )
-        ninth = {name: float(np.quantile(found[1:], 0.9)) for name, found in times.items()}
-        conditions = {"statistic": "90th percentile", "large_copies_left": race.left[1:]}
-        ratio = ninth["alone"] / ninth["behind"]
-        case = "1 MiB at high priority, 90th percentile"
-        bench.emit(case, alone.name, race.small.size, [ninth["alone"]], conditions=conditions)
-        seconds = [ninth["behind"]]
-        bench.emit(case, behind.name, race.small.size, seconds, "alone", ratio, conditions)
-
-
-class Race:
-    """A small copy and the large ones that it should overtake.
-
-    `left` counts, for each race, the large copies that had not ended when the small one had.
-    """
-
-    def __init__(self, engine: Engine, large: int) -> None:
-        self.engine = engine
-        self.small = random_bytes(1 << 20)
-        self.small_target = blank(1 << 20)
-        self.large = random_bytes(large, 2)
-        self.large_targets = [blank(large) for _ in range(LARGE_COPIES)]
-        self.left: list[int] = []
-
-    def prepare(self) -> None:
-        """Spoils all targets."""
-        for target in (self.small_target, *self.large_targets):
-            spoil(target)
-
-    def timed_small(self) -> float:
-        """Returns the seconds of the small copy at high priority."""
-        begin = time.perf_counter()
-        self.engine.copy(self.small, self.small_target, priority=10).wait()
-        return time.perf_counter() - begin
-
-    def alone(self) -> float:
-        """Returns the seconds of the small copy alone."""
-        return self.timed_small()
-
-    def behind(self) -> float:
-        """Returns the seconds of the small copy behind large ones; waits for those, too."""
-        events = [self.engine.copy(self.large, target) for target in self.large_targets]
-        elapsed = self.timed_small()
-        self.left.append(sum(not event.done() for event in events))
-        for event in events:
-            event.wait()
-        return elapsed
-
-    def check_small(self) -> bool:
-        """Returns whether the small copy arrived."""
-        return same(self.small_target, self.small)
-
-    def check_all(self) -> bool:
-        """Returns whether all copies arrived."""
-        large = all(same(target, self.large) for target in self.large_targets)
-        return large and self.check_small()
+        how = {"timed": "python"}
+        words = f"behind {LARGE_COPIES} x {large.size >> 20} MiB"
+        ways = [
+            Variant("alone", alone, arrived, prepare, how),
+            Variant(words, behind, all_arrived, prepare, how),
+        ]
+        case = "1 MiB at high priority"
+        bench.measure(case, ways, small.size, 41, "alone")
+    ninth = {name: [float(np.quantile(found, 0.9))] for name, found in bench.seconds.items()}
+    conditions = {"statistic": "90th percentile", "large_copies_left": left[1:]}
+    bench.report(f"{case}, 90th percentile", ninth, small.size, "alone", conditions)

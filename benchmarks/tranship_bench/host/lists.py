@@ -7,27 +7,25 @@ list costs.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
 
-from ..gpu.copies import SHORT_TIMES, Side, engine_seconds, gpu_engine
-from ..gpu.process import Ways
-from ..harness import Array, Bench, Bytes, Variant, blank, same, spoil
+from ..gpu.copies import SHORT_TIMES, Side, gpu_count, gpu_engine
+from ..harness import Bench, Bytes, Variant, blank, waited
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..registry import measures
-from .copies import memcpy_run
+from .copies import into
 
 TOTAL_BYTES = 64 << 20
 PIECE_BYTES = (4096, 512)
 SEED = 1
-TIMEOUT = 60.0
 
 
 class Scattered:
@@ -42,36 +40,17 @@ class Scattered:
         self.wanted: Bytes = seeded((self.bytes,), "u1", SEED)
         self.source = np.empty_like(self.wanted)
         self.source.reshape(count, -1)[read] = self.wanted.reshape(count, -1)[written]
-        self.indices = read, written
         self.case = f"{self.bytes >> 20} MiB in {count} scattered pieces of {piece_bytes} B"
 
     def run(self, engine: Engine, source: Any, target: Any, times: int = 1) -> Callable[[], float]:
         """Returns a timed copy of the pieces, repeated `times` in a row."""
-
-        def seconds() -> float:
-            begin = time.perf_counter()
-            events = [engine.copy_pieces(source, target, *self.offsets) for _ in range(times)]
-            for event in events:
-                event.wait(timeout=TIMEOUT)
-            return time.perf_counter() - begin
-
-        return seconds
+        return waited(partial(engine.copy_pieces, source, target, *self.offsets), times=times)
 
 
 def whole(engine: Engine, source: Any, target: Any, times: int = 1) -> Variant:
     """Returns the variant of one piece; the case's own variant checks what arrives."""
-    return Variant(
-        "one piece",
-        lambda: engine_seconds(engine, [(source, target)] * times),
-        lambda: True,
-        lambda: None,
-        {"timed": "python"},
-    )
-
-
-def memcpy(source: Bytes, target: Bytes) -> Variant:
-    """Returns the variant of one thread's memcpy within this process."""
-    return Variant("memcpy", memcpy_run(source, target), lambda: True, lambda: None)
+    run = waited(partial(engine.copy, source, target), times=times)
+    return Variant("one piece", run, conditions={"timed": "python"})
 
 
 @measures("lists", "64 MiB in scattered pieces, within a process and to another one")
@@ -87,65 +66,38 @@ def lists(bench: Bench) -> None:
         distant = stack.enter_context(Other(far, theirs))
         for piece_bytes in PIECE_BYTES:
             pieces = Scattered(bench, piece_bytes)
-            within(bench, engine, pieces)
+            target = blank(pieces.bytes)
+            run = pieces.run(engine, pieces.source, target)
+            variants = [
+                into(target, pieces.wanted, "tranship", run, timed="python"),
+                whole(engine, pieces.source, target),
+            ]
+            case = f"{pieces.case}, within a process"
+            bench.measure(case, variants, pieces.bytes, 9, "one piece")
             for kind in ("plain", "shared"):
-                way = f"to another process's {kind} memory"
-                between(bench, engine, other, kind, way, pieces)
-            between(bench, far, distant, "plain", "to another process over TCP on loopback", pieces)
-
-
-def within(bench: Bench, engine: Engine, pieces: Scattered) -> None:
-    """Measures pieces within this process, beside NumPy's indexing."""
-    target: Array = blank(pieces.bytes).view(np.uint8)
-    read, written = pieces.indices
-
-    def indexed() -> float:
-        rows = target.reshape(len(read), -1)
-        begin = time.perf_counter()
-        rows[written] = pieces.source.reshape(len(read), -1)[read]
-        return time.perf_counter() - begin
-
-    def check() -> bool:
-        return same(target, pieces.wanted)
-
-    def prepare() -> None:
-        spoil(target)
-
-    ours = pieces.run(engine, pieces.source, target)
-    bench.measure(
-        f"{pieces.case}, within a process",
-        [
-            Variant("tranship", ours, check, prepare, {"timed": "python"}),
-            whole(engine, pieces.source, target),
-            Variant("NumPy's indexing", indexed, check, prepare, {"timed": "python"}),
-            memcpy(pieces.source, target),
-        ],
-        pieces.bytes,
-        repetitions=bench.pick(9, 1),
-        baseline="one piece",
-    )
+                case = f"{pieces.case}, to another process's {kind} memory"
+                between(bench, engine, other, pieces.source, kind, case, pieces)
+            case = f"{pieces.case}, to another process over TCP on loopback"
+            between(bench, far, distant, pieces.source, "plain", case, pieces)
 
 
 def between(
-    bench: Bench, engine: Engine, other: Other, kind: str, way: str, pieces: Scattered
+    bench: Bench,
+    engine: Engine,
+    other: Other,
+    source: Any,
+    kind: str,
+    case: str,
+    pieces: Scattered,
+    times: int = 1,
 ) -> None:
-    """Measures pieces to an array of another process, beside one thread's memcpy."""
+    """Measures pieces to an array of another process."""
     there = other.array("pieces", kind, (pieces.bytes,), "u1")
-    here: Array = blank(pieces.bytes).view(np.uint8)
-    ours = Variant(
-        "tranship",
-        pieces.run(engine, pieces.source, there),
-        other.checking("pieces", SEED),
-        other.preparing("pieces"),
-        {"timed": "python", "path": str(engine.plan(pieces.source, there))},
-    )
-    bench.measure(
-        f"{pieces.case}, {way}",
-        [ours, whole(engine, pieces.source, there), memcpy(pieces.source, here)],
-        pieces.bytes,
-        repetitions=bench.pick(9, 1),
-        baseline="one piece",
-    )
+    path = str(engine.plan(source, there))
+    run = pieces.run(engine, source, there, times)
+    ours = other.variant("tranship", run, "pieces", SEED, timed="python", path=path)
+    variants = [ours, whole(engine, source, there, times)]
+    bench.measure(case, variants, pieces.bytes * times, 9, "one piece")
     other.ask("withdraw", name="pieces")
 
 
@@ -153,54 +105,21 @@ def between(
 def gpu_lists(bench: Bench) -> None:
     """Measures pieces of a GPU: within it, and to the memories of another process."""
     with gpu_engine(bench) as engine, Other(engine) as other:
-        ways = Ways(bench, engine, other)
+        far_gpu = f"device{gpu_count(engine) - 1}"
         for piece_bytes in PIECE_BYTES:
             pieces = Scattered(bench, piece_bytes)
-            here = Side(engine, "device0", (pieces.bytes,), "u1")
+            here, target = (Side(engine, "device0", (pieces.bytes,), "u1") for _ in range(2))
             here.write(pieces.source)
-            inside(bench, engine, here, pieces)
-            for kind in (ways.far_gpu, "shared", "plain"):
-                outside(bench, ways, here, kind, pieces)
-
-
-def inside(bench: Bench, engine: Engine, here: Side, pieces: Scattered) -> None:
-    """Measures pieces within a GPU."""
-    target = Side(engine, "device0", (pieces.bytes,), "u1")
-    ours = pieces.run(engine, here.array, target.array, SHORT_TIMES)
-    bench.measure(
-        f"{pieces.case}, within a GPU",
-        [
-            Variant("tranship", ours, lambda: same(target.read(), pieces.wanted), target.spoil),
-            whole(engine, here.array, target.array, SHORT_TIMES),
-        ],
-        pieces.bytes * SHORT_TIMES,
-        repetitions=bench.pick(7, 1),
-        baseline="one piece",
-        cold=False,
-        awake=True,
-    )
-
-
-def outside(bench: Bench, ways: Ways, here: Side, kind: str, pieces: Scattered) -> None:
-    """Measures pieces of a GPU to an array of another process."""
-    other, engine = ways.other, ways.engine
-    there = other.array("pieces", kind, (pieces.bytes,), "u1")
-    times = SHORT_TIMES if kind == ways.far_gpu else 1
-    name = "GPU" if kind == ways.far_gpu else f"{kind} memory"
-    ours = Variant(
-        "tranship",
-        pieces.run(engine, here.array, there, times),
-        other.checking("pieces", SEED),
-        other.preparing("pieces"),
-        {"path": str(engine.plan(here.array, there))},
-    )
-    bench.measure(
-        f"{pieces.case}, GPU to another process's {name}",
-        [ours, whole(engine, here.array, there, times)],
-        pieces.bytes * times,
-        repetitions=bench.pick(7, 1),
-        baseline="one piece",
-        cold=False,
-        awake=True,
-    )
-    other.ask("withdraw", name="pieces")
+            run = pieces.run(engine, here.array, target.array, SHORT_TIMES)
+            variants = [
+                target.variant("tranship", run, pieces.wanted),
+                whole(engine, here.array, target.array, SHORT_TIMES),
+            ]
+            count = pieces.bytes * SHORT_TIMES
+            bench.measure(f"{pieces.case}, within a GPU", variants, count, 7, "one piece")
+            for kind in (far_gpu, "shared", "plain"):
+                on_gpu = kind == far_gpu
+                memory = "GPU" if on_gpu else f"{kind} memory"
+                case = f"{pieces.case}, GPU to another process's {memory}"
+                times = SHORT_TIMES if on_gpu else 1
+                between(bench, engine, other, here.array, kind, case, pieces, times)

@@ -101,16 +101,19 @@ class RandomShape:
         return self.view_type.names or ()
 
     @property
+    def is_plain(self) -> bool:
+        """Returns whether it is one contiguous run on both sides, which converts nothing."""
+        in_order = self.permutation == tuple(range(len(self.permutation)))
+        return in_order and self.shape == self.base and self.view_type == self.plain_type
+
+    @property
     def name(self) -> str:
         """Returns a name that has everything that may decide the speed."""
         parts = [f"{self.kind} {self.number}: {type_text(self.view_type)}"]
         if self.plain_type != self.view_type:
             parts.append(f"and {type_text(self.plain_type)}")
         parts.append(f"{list(self.base)}")
-        whole = all(
-            cut == slice(0, extent, 1) for cut, extent in zip(self.slices, self.base, strict=True)
-        )
-        if not whole:
+        if self.slices != tuple(slice(0, extent, 1) for extent in self.base):
             parts.append(f"[{', '.join(slice_text(cut) for cut in self.slices)}]")
         parts.append(f"by {''.join(str(axis) for axis in self.permutation)}")
         if self.kind == BROADCAST:
@@ -190,28 +193,17 @@ def random_shapes(
 ) -> Iterator[RandomShape]:
     """Yields the cases of a seed; case k is the same for every `count`.
 
-    The classes and the sizes take turns. Each case moves between 3/4 and 5/4 of its size, roughly.
-
-    Args:
-        seed: Any whole number.
-        count: Number of cases.
-        sizes_mib: Sizes in MiB.
-        classes: Classes, of `CLASSES` and `BROADCAST`.
+    The classes, of `CLASSES` and `BROADCAST`, and the sizes take turns. Each case moves between 3/4
+    and 5/4 of its size, roughly.
     """
     for number in range(count):
         draw = Draw(seed, number)
         kind = classes[number % len(classes)]
         size = sizes_mib[number // len(classes) % len(sizes_mib)] << 20
         shape = draw_shape(draw, number, kind, size)
-        while shape.base_bytes > BASE_BYTES_MAX * shape.payload_bytes or is_plain(shape):
+        while shape.base_bytes > BASE_BYTES_MAX * shape.payload_bytes or shape.is_plain:
             shape = draw_shape(draw, number, kind, size)
         yield shape
-
-
-def is_plain(shape: RandomShape) -> bool:
-    """Returns whether a shape is one contiguous run on both sides, which converts nothing."""
-    in_order = shape.permutation == tuple(range(len(shape.permutation)))
-    return in_order and shape.shape == shape.base and shape.view_type == shape.plain_type
 
 
 def draw_shape(draw: Draw, number: int, kind: str, size: int) -> RandomShape:
@@ -219,11 +211,8 @@ def draw_shape(draw: Draw, number: int, kind: str, size: int) -> RandomShape:
     view_type, plain_type = draw_types(draw)
     payload = size // 4 * 3 + draw.below(size // 2)
     extents = draw_extents(draw, kind, max(payload // type_bytes(view_type), 64))
-    base, slices = extents, tuple(slice(0, extent, 1) for extent in extents)
-    if kind == "sliced":
-        base, slices = draw_slices(draw, extents)
-    if kind == BROADCAST:
-        base, slices = draw_repeats(draw, extents)
+    cut = {"sliced": draw_slices, BROADCAST: draw_repeats}.get(kind, whole)
+    base, slices = cut(draw, extents)
     permutation = draw.order(len(extents))
     offsets = [0, 0]
     if draw.chance(0.5):
@@ -281,6 +270,11 @@ def of_class(kind: str, extent: int) -> int:
     if kind == "round":
         return max((extent + 8) // 16 * 16, 16)
     return extent | 1 if kind == "odd" else extent
+
+
+def whole(_: Draw, extents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[slice, ...]]:
+    """Returns an array of these extents, and all of it."""
+    return extents, tuple(slice(0, extent, 1) for extent in extents)
 
 
 def draw_slices(draw: Draw, extents: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[slice, ...]]:

@@ -19,11 +19,11 @@ import numpy as np
 from tranship.engine import Engine
 from tranship.errors import InvalidArgument
 
-from ..harness import Array, Bench, Bytes, Variant, random_bytes, same, spoil
-from ..quantiles import Outcome, report_outcomes
+from ..harness import Array, Bench, Bytes, random_bytes, spoil
+from ..quantiles import Outcome, grouped, report_quantiles
 from ..registry import SeedOptions, counts, measures, names, option
-from .copies import engine_run, memcpy_run, numpy_variant
-from .random_shapes import BROADCAST, CLASSES, RandomShape, Type, random_shapes
+from .copies import engine_variant, memcpy_variant, numpy_variant
+from .random_shapes import BROADCAST, CLASSES, RandomShape, random_shapes
 
 PAGE_BYTES = 4096
 
@@ -49,17 +49,20 @@ class Options(SeedOptions):
             raise InvalidArgument(f"there is no class {wrong[0]!r}; there are {', '.join(known)}")
 
 
-class Space:
-    """Memory for the ends of one case after another, allocated once, at the start of a page."""
+def sizes_of(case: RandomShape) -> tuple[int, int]:
+    """Returns the bytes of the view's memory and of the plain array's, with their offsets."""
+    return case.view_offset + case.base_bytes, case.plain_offset + case.plain_bytes
 
-    def __init__(self, cases: Iterable[RandomShape]) -> None:
-        source = target = 0
-        for case in cases:
-            view, plain = sizes_of(case)
-            source = max(source, plain if case.scatters else view, case.payload_bytes)
-            target = max(target, view if case.scatters else plain, case.payload_bytes)
-        self.source = page_aligned(random_bytes(source + PAGE_BYTES))
-        self.target = page_aligned(np.zeros(target + PAGE_BYTES, np.uint8))
+
+def room_for(cases: Iterable[RandomShape]) -> tuple[int, int]:
+    """Returns the bytes of the largest source and of the largest target."""
+    source = target = 0
+    for case in cases:
+        view, plain = sizes_of(case)
+        of, to = (plain, view) if case.scatters else (view, plain)
+        source = max(source, of, case.payload_bytes)
+        target = max(target, to, case.payload_bytes)
+    return source, target
 
 
 def page_aligned(memory: Bytes) -> Bytes:
@@ -67,14 +70,20 @@ def page_aligned(memory: Bytes) -> Bytes:
     return memory[-memory.ctypes.data % PAGE_BYTES :]
 
 
-def sizes_of(case: RandomShape) -> tuple[int, int]:
-    """Returns the bytes of the view's memory and of the plain array's, with their offsets."""
-    return case.view_offset + case.base_bytes, case.plain_offset + case.plain_bytes
+def ends_in(case: RandomShape, source: Bytes, target: Bytes) -> tuple[Array, Array]:
+    """Returns the source and the target of a case in memory of the host."""
+    of_view, of_plain = (target, source) if case.scatters else (source, target)
+    base: Array = np.ndarray(case.base, case.view_type, of_view.data, case.view_offset)
+    plain: Array = np.ndarray(case.shape, case.plain_type, of_plain.data, case.plain_offset)
+    return (plain, case.view(base)) if case.scatters else (case.view(base), plain)
 
 
-def array_in(memory: Bytes, offset: int, kind: Type, extents: tuple[int, ...]) -> Array:
-    """Returns a C-contiguous array in bytes from `offset` on."""
-    return np.ndarray(extents, kind, memory.data, offset)
+def assign(case: RandomShape, source: Array, target: Array) -> None:
+    """Assigns the source to the target by NumPy; of records, field by field."""
+    if not case.field_names:
+        np.copyto(target, source)
+    for name in case.field_names:
+        np.copyto(target[name], source[name])
 
 
 @measures("shapes", "conversions of random shapes, beside memcpy and NumPy", Options)
@@ -87,66 +96,32 @@ def shapes(bench: Bench) -> None:
     if options.classes != CLASSES:
         bench.conditions["classes"] = list(options.classes)
     cases = list(random_shapes(options.seed, count, sizes, options.classes))
-    space = Space(cases)
+    source_bytes, target_bytes = room_for(cases)
+    source = page_aligned(random_bytes(source_bytes + PAGE_BYTES))
+    target = page_aligned(np.zeros(target_bytes + PAGE_BYTES, np.uint8))
     with Engine() as engine:
-        outcomes = [convert(bench, engine, space, case) for case in cases]
-    groups = (*CLASSES, BROADCAST)
-    report_outcomes(bench, outcomes, groups, baseline="memcpy", other="NumPy")
+        outcomes = [convert(bench, engine, source, target, case) for case in cases]
+    groups = grouped(outcomes, (*CLASSES, BROADCAST))
+    report_quantiles(bench, groups, "memcpy", other="NumPy")
 
 
-def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Outcome:
+def convert(
+    bench: Bench, engine: Engine, source: Bytes, target: Bytes, case: RandomShape
+) -> Outcome:
     """Measures one case."""
-    view_bytes, plain_bytes = sizes_of(case)
-    view_memory, plain_memory = space.source[:view_bytes], space.target[:plain_bytes]
-    if case.scatters:
-        view_memory, plain_memory = space.target[:view_bytes], space.source[:plain_bytes]
-    view = case.view(array_in(view_memory, case.view_offset, case.view_type, case.base))
-    plain = array_in(plain_memory, case.plain_offset, case.plain_type, case.shape)
-    source, target = (plain, view) if case.scatters else (view, plain)
-    raw_target = view_memory if case.scatters else plain_memory
-    pairs = [(target[name], source[name]) for name in case.field_names] or [(target, source)]
-
-    def assign() -> None:
-        for to, of in pairs:
-            np.copyto(to, of)
-
+    raw_target = target[: sizes_of(case)[0 if case.scatters else 1]]
+    ends = ends_in(case, source, target)
     spoil(raw_target)
-    assign()
+    assign(case, *ends)
     expected = raw_target.copy()
-    raw = space.source[: case.payload_bytes], space.target[: case.payload_bytes]
+    count = case.payload_bytes
     variants = [
-        Variant(
-            "tranship",
-            engine_run(engine, source, target),
-            lambda: same(raw_target, expected),
-            lambda: spoil(raw_target),
-            {"timed": "python", "threads": engine.threads, **conditions_of(case)},
-        ),
-        Variant(
-            "memcpy",
-            memcpy_run(*raw),
-            lambda: same(raw[1], raw[0]),
-            lambda: spoil(raw[1]),
-            {"timed": "libc", "threads": 1},
-        ),
-        numpy_variant(assign, raw_target, expected),
+        engine_variant(engine, *ends, raw_target, expected, **conditions_of(case)),
+        memcpy_variant(source[:count], target[:count]),
+        numpy_variant(lambda: assign(case, *ends), raw_target, expected),
     ]
-    medians = bench.measure(
-        case.name,
-        variants,
-        case.payload_bytes,
-        repetitions=bench.pick(5, 1),
-        baseline="memcpy",
-    )
-    seconds = medians["tranship"]
-    return Outcome(
-        case.name,
-        case.kind,
-        case.payload_bytes,
-        seconds,
-        medians["memcpy"] / seconds,
-        medians["numpy"] / seconds,
-    )
+    medians = bench.measure(case.name, variants, count, 5, "memcpy")
+    return Outcome.of(case.name, case.kind, count, medians, "tranship", "memcpy", "numpy")
 
 
 def conditions_of(case: RandomShape) -> dict[str, object]:

@@ -48,6 +48,11 @@ def iteration_s(run: Run, endings: Endings) -> float:
     return (ends[-1] - ends[0]) / (len(ends) - 1)
 
 
+def others(node: int, nodes: int) -> list[int]:
+    """Returns all other nodes, the right neighbour first: no node is the first target of all."""
+    return [(node + step) % nodes for step in range(1, nodes)]
+
+
 VALUES_BYTES = 64 * MEBI
 """Bytes of a PageRank partition: 16 Mi vertices with a float each."""
 
@@ -56,11 +61,8 @@ EDGES_BYTES = 64 * MEBI
 
 
 def build_pagerank(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
-    """Adds PageRank's tasks: each GPU sends the new ranks of its partition to every GPU.
-
-    The edges that the GPU's memory has no room for come from pinned memory of its own node in every
-    iteration. Ranks and edges are large transfers in one layout, as in Table 6; a node has 15
-    remote GPUs and itself as ends, which are the 16 paths that the paper counts.
+    """Adds PageRank's tasks: each GPU reads edges from pinned memory of its own node, computes, and
+    sends the new ranks of its partition to every GPU.
     """
     values, edges = vector_shape(VALUES_BYTES), vector_shape(EDGES_BYTES)
     endings: Endings = []
@@ -74,9 +76,7 @@ def build_pagerank(run: Run, nodes: int, iterations: int, compute_s: float) -> E
             )
         arrived = [[task] for task in computed]
         for source in range(nodes):
-            # Each node begins with its right neighbour, so that no node is the first target of all.
-            for step in range(1, nodes):
-                target = (source + step) % nodes
+            for target in others(source, nodes):
                 ends = (memory("FBM", source), memory("FBM", target))
                 arrived[target].append(run.copy(ends, values, after=[computed[source]]))
         endings.append([task for tasks in arrived for task in tasks])
@@ -104,11 +104,8 @@ def images() -> Shape:
 
 
 def build_vgg(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
-    """Adds data-parallel training: every node owns a part of each layer's parameters.
-
-    A batch of images comes from system memory, with a conversion from NHWC to NCHW, together
-    with the labels; the loss goes back. Then each node sends its gradients of every other node's
-    part, layer after layer from the last, and gets the new parameters of that part.
+    """Adds data-parallel training: each node sends its gradients of every other node's part of each
+    layer, from the last one on, and gets the new parameters of that part.
     """
     endings: Endings = []
     arrived: list[list[int]] = [[] for _ in range(nodes)]
@@ -137,8 +134,7 @@ def exchange_layers(run: Run, ready: list[list[int]]) -> list[list[int]]:
     for _, parameters in reversed(VGG_LAYERS):
         part = vector_shape(parameters * 4 // nodes)
         for source in range(nodes):
-            for step in range(1, nodes):
-                target = (source + step) % nodes
+            for target in others(source, nodes):
                 ends = (memory("FBM", source), memory("FBM", target))
                 arrived[target].append(run.copy(ends, part, after=ready[source]))
     return arrived
@@ -156,13 +152,8 @@ CIRCUIT_GPUS = ("device0", "device1")
 
 
 def build_circuit(run: Run, nodes: int, iterations: int, compute_s: float) -> Endings:
-    """Adds a circuit simulation: a piece on both GPUs of each node, and the shared state on node 0.
-
-    Every node computes currents and distributes charges: to its two neighbours (ghost nodes of
-    the circuit) and to the master. The master updates the shared circuit nodes and sends
-    their state from both of its GPUs to both GPUs of every node, and small parameters from
-    system memory. So the master plans and sends several times as much as any other node, as
-    in Table 6, and sizes differ from node to node.
+    """Adds a circuit simulation: currents are computed on both GPUs of each node, charges go to the
+    neighbours and the master, node 0, which sends the shared state to both GPUs of every node.
     """
     endings: Endings = []
     arrived: list[list[int]] = [[] for _ in range(nodes)]

@@ -42,16 +42,10 @@ def channel_rates(machine: str, source: str, target: str, count: int) -> float:
 @simulates("isometry-table5", "each channel of Sapling, simulated")
 def table5(bench: SimulatedBench) -> None:
     """Simulates a direct copy over every pair of memories of every row."""
-    machine = bench.machine("sapling")
+    machine = bench.on("sapling")
     count = instance_shape().bytes
     for kind, sources, targets in ROWS:
         for source in sources:
             for target in targets:
                 seconds = channel_rates(machine, source, target, count)
-                bench.emit(
-                    f"{source} to {target}",
-                    kind,
-                    machine=machine,
-                    count=count,
-                    seconds=[seconds],
-                )
+                bench.simulated(f"{source} to {target}", kind, count, seconds)

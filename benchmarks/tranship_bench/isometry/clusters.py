@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ..harness import machine_name
 from ..registry import simulates
@@ -52,7 +53,7 @@ def halo(run: Run, gpus: int) -> None:
 @simulates("isometry-scale", "clusters of 2 to 100,000 GPUs, simulated")
 def scale(bench: SimulatedBench) -> None:
     """Simulates both patterns over the range of sizes."""
-    machine = bench.machine("h200-8")
+    machine = bench.on("h200-8")
     sizes = bench.choose((2, 8, 16, 80, 800, 8_000, 100_000), (2, 8, 16, 160))
     patterns: tuple[tuple[str, Pattern], ...] = (("shift", shift), ("halo", halo))
     # The peak of memory is the whole process's: in ascending order, it belongs to each size.
@@ -62,23 +63,17 @@ def scale(bench: SimulatedBench) -> None:
             pattern(run, gpus)
             seconds = run.finish()
             found = run.simulation.statistics
-            planned = sum(found[key] for key in ("planned_full", "planned_simple", "planned_other"))
-            bench.emit(
-                f"{name}, {gpus} GPUs",
-                "tranship",
-                machine=machine,
-                count=run.bytes,
-                seconds=[seconds],
-                values={
-                    "gpus": gpus,
-                    "copies": len(run.copies),
-                    "events": int(found["events"]),
-                    "wall_s": float(found["run_s"]),
-                    "events_per_second": float(found["events_per_second"]),
-                    "plans": int(planned),
-                    "planning_s": float(found["planning_s"]),
-                    "planning_each_s": float(found["planning_s"]) / len(run.copies),
-                    "peak_rss_bytes": int(found["peak_rss_bytes"]),
-                },
-                conditions={"pattern": name, "simulated_on": machine_name()},
-            )
+            values: dict[str, float] = {
+                "gpus": gpus,
+                "copies": len(run.copies),
+                "events": int(found["events"]),
+                "wall_s": float(found["run_s"]),
+                "events_per_second": float(found["events_per_second"]),
+                "plans": run.plans_made(),
+                "planning_s": float(found["planning_s"]),
+                "planning_each_s": float(found["planning_s"]) / len(run.copies),
+                "peak_rss_bytes": int(found["peak_rss_bytes"]),
+            }
+            where: dict[str, Any] = {"pattern": name, "simulated_on": machine_name()}
+            case = f"{name}, {gpus} GPUs"
+            bench.simulated(case, "tranship", run.bytes, seconds, values=values, **where)

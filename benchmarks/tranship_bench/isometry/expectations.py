@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tranship.errors import Error, NotFound
 
 __all__ = ["Expectation", "expectations_of", "measure_of", "parse"]
 
 Line = dict[str, Any]
-Bound = Literal["near", "at least", "at most"]
 
 FOLDER = Path(__file__).resolve().parents[1] / "expected"
 """Folder with a file for each simulated benchmark."""
-
-BOUNDS: tuple[Bound, ...] = ("near", "at least", "at most")
-SIZES = ("any", "full", "small")
 
 
 @dataclass(frozen=True)
@@ -26,26 +22,34 @@ class Expectation:
     """A number that lines of a benchmark should show.
 
     Attributes:
-        case: Case of the lines that are compared; empty: every case.
-        variant: Variant of the lines that are compared; empty: every variant.
         measure: Key of the line, or of its "values".
         value: Number of the paper, or one that follows from its numbers.
         tolerance: Fraction of `value` by which a line may differ.
-        bound: "near": a line may be off to either side; "at least", "at most": to one side alone.
-        machine: Profile for which the value holds.
-        size: Size of the benchmark for which the value holds; "any": both.
         reason: Reason for the value and for the tolerance.
+        machine: Profile for which the value holds.
+        case: Case of the lines that are compared; empty: every case.
+        variant: Variant of the lines that are compared; empty: every variant.
+        bound: "near": a line may be off to either side; "at least", "at most": to one side alone.
+        size: Size of the benchmark for which the value holds; "any": both.
     """
 
-    case: str
-    variant: str
     measure: str
     value: float
     tolerance: float
-    bound: Bound
-    machine: str
-    size: str
     reason: str
+    machine: str
+    case: str = ""
+    variant: str = ""
+    bound: str = "near"
+    size: str = "any"
+
+    def __post_init__(self) -> None:
+        if self.bound not in ("near", "at least", "at most"):
+            raise ValueError(f"bound {self.bound!r}")
+        if self.size not in ("any", "full", "small"):
+            raise ValueError(f"size {self.size!r}")
+        if not self.reason or not abs(self.value * self.tolerance) < float("inf"):
+            raise ValueError("an empty reason, or no number")
 
     def concerns(self, line: Line, size: str) -> bool:
         """Returns whether the expectation applies to a line of a size."""
@@ -67,8 +71,8 @@ class Expectation:
         """Returns the expectation's entry in a result line."""
         return {
             "measure": self.measure,
-            "value": self.value,
-            "tolerance": self.tolerance,
+            "value": float(self.value),
+            "tolerance": float(self.tolerance),
             "bound": self.bound,
         }
 
@@ -82,8 +86,7 @@ class Expectation:
 
 def measure_of(line: Line, measure: str) -> float | None:
     """Returns a number of a line by its name; None if the line has no such number."""
-    values: dict[str, Any] = line.get("values", {})
-    found = line.get(measure, values.get(measure))
+    found = line.get(measure, line.get("values", {}).get(measure))
     return float(found) if isinstance(found, int | float) else None
 
 
@@ -101,35 +104,14 @@ def expectations_of(bench: str) -> list[Expectation]:
 
 
 def parse(text: str, path: Path) -> list[Expectation]:
-    """Returns the entries of such a file."""
+    """Returns the entries of such a file; a machine that it names once applies to all."""
     try:
         content = json.loads(text)
-        entries = content["expect"]
-        return [read_entry(entry, content) for entry in entries]
+        machine = {"machine": content["machine"]}
+        return [Expectation(**(machine | entry)) for entry in content["expect"]]
     except (ValueError, KeyError, TypeError) as error:
         raise Error(
             f"{path} does not say what is expected ({error!r}); write it as "
             '{"source", "machine", "expect": [{"case", "variant", "measure", "value", '
             '"tolerance", "reason"}]}'
         ) from None
-
-
-def read_entry(entry: dict[str, Any], content: dict[str, Any]) -> Expectation:
-    """Returns one entry; a machine that the file names once applies to all entries."""
-    bound = entry.get("bound", "near")
-    size = entry.get("size", "any")
-    if bound not in BOUNDS or size not in SIZES:
-        raise ValueError(f"bound {bound!r}, size {size!r}")
-    if not entry["reason"]:
-        raise ValueError("an empty reason")
-    return Expectation(
-        case=entry.get("case", ""),
-        variant=entry.get("variant", ""),
-        measure=entry["measure"],
-        value=float(entry["value"]),
-        tolerance=float(entry["tolerance"]),
-        bound=bound,
-        machine=entry.get("machine", content["machine"]),
-        size=size,
-        reason=entry["reason"],
-    )

@@ -1,49 +1,28 @@
-"""Figures 7, 9 and 11 measured on this machine: real files, processes and GPUs of this engine.
+"""Figures 7, 9 and 11 of Isometry (ICS'18, sections 6.1, 6.3 and 6.4) measured on this machine:
+real files, processes and GPUs of this engine, with every byte compared.
 
-Cases are named as in the simulated figures. Another process stands for the other node, so data that
-the paper sends over InfiniBand cross the memory of one machine here, or NVLink. Cases whose
-memories are missing are left out; a note on stderr names each case and the reason. All data are
-compared.
+- Cases are named as in the simulated figures (`isometry-figure7` and so on). Another process of
+  this machine stands for the other node (a star), so data that the paper sends over InfiniBand
+  cross the memory of one machine here, or NVLink (CUDA IPC) between GPUs; there is no card with
+  RDMA. Cases whose memories are missing are left out; a note on stderr names each and the reason.
+- Instances have 2 Mi points with 8 integers and are submitted at once: 8 of them (512 MiB) in
+  Figures 7 and 11, 4 (256 MiB) in Figures 9a and 9b.
 
-``isometry-figure7-measured``: Figure 7 on this machine: 512 MiB as 8 instances of 2 Mi points with
-8 integers, submitted at once, between host memory, GPUs, files and another process that stands for
-another node. Real files, processes and GPUs; every byte is compared.
-- Follows: Isometry (ICS'18), section 6.1 and Figure 7; the simulated one is
-  `benchmarks/isometry-figure7`.
-- Sequential hops: each hop is a copy of a whole instance by this engine, waited for before the next
-  hop; instances on the way lie in pinned memory here and in shared memory between the processes.
-  "An instance at a time" has room for one, "two instances overlap" for two.
-- Not as in the paper: the other node is a process of this machine, so the network is shared memory,
-  or NVLink (CUDA IPC) between GPUs; there is no card with RDMA.
+``isometry-figure7-measured``: pipelined hops beside sequential ones: each hop is a copy of a whole
+instance by this engine, waited for before the next hop; instances on the way lie in pinned memory
+here and in shared memory between the processes. "An instance at a time" has room for one, "two
+instances overlap" for two.
 
-``isometry-figure9a-measured``: Figure 9a on this machine: the full and the simple planner, in one
-layout; 256 MiB as 4 instances of 2 Mi points with 8 integers, submitted at once, between the same
-twelve pairs of memories as in the simulated figure. Every byte is compared.
-- Follows: Isometry (ICS'18), section 6.3 and Figure 9a; the simulated one is
-  `benchmarks/isometry-figure9a`.
-- A transfer that is predicted to take more than a second (small runs to a disk) is measured with
-  fewer points; rates compare, and the line's `bytes` says how many were moved.
-- A star is another process of this machine, not another node.
+``isometry-figure9a-measured``, ``isometry-figure9b-measured``: the planners, in one layout, and
+from an array of structures to a structure of arrays. A transfer that is predicted to take more than
+a second (small runs to a disk) is measured with fewer points; rates compare, and the line's `bytes`
+says how many were moved.
 
-``isometry-figure9b-measured``: Figure 9b on this machine: the full and the simple planner, SPSL and
-SPDL, from an array of structures to a structure of arrays; 256 MiB as 4 instances of 2 Mi points
-with 8 integers, submitted at once, between the same twelve pairs of memories as in the simulated
-figure. Every byte is compared.
-- Follows: Isometry (ICS'18), section 6.3 and Figure 9b; the simulated one is
-  `benchmarks/isometry-figure9b`.
-- A transfer that is predicted to take more than a second (small runs to a disk) is measured with
-  fewer points; rates compare, and the line's `bytes` says how many were moved.
-- A star is another process of this machine, not another node.
-
-``isometry-figure11-measured``: Figure 11 on this machine: 512 MiB as 8 instances from a GPU to the
-GPU, or the host memory, of another process, in the same layout and from an array of structures to a
-structure of arrays. Every byte is compared.
-- Follows: Isometry (ICS'18), section 6.4 and Figure 11. The paper compares with MVAPICH2-GPU (as
-  fast in the same layout, some 4 times slower with a conversion). No MPI is used here: the other
-  bar is what a program does by hand.
-- By hand: whole instances through pinned memory and shared memory, one hop after the other; to
-  convert, one strided copy for each field packs the instance on its way to pinned memory. The
-  copies are this engine's.
+``isometry-figure11-measured``: a GPU to the GPU, or the host memory, of another process. The paper
+compares with MVAPICH2-GPU (as fast in the same layout, some 4 times slower with a conversion). No
+MPI is used here: the other bar is what a program does by hand, whole instances through pinned
+memory and shared memory, one hop after the other; to convert, one strided copy for each field packs
+the instance on its way to pinned memory. The copies are this engine's.
 """
 
 from __future__ import annotations
@@ -57,11 +36,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ..harness import Bench, SkippedError, Variant
-from ..host.copies import timed
+from ..harness import Bench, SkippedError, Variant, timed
 from ..registry import measures
 from .pipelining import SCENARIOS
-from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS
+from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS, baseline_of
 from .real_places import SHARED, FarStores, Form, LackingError, Stores, World, open_world
 
 __all__ = ["WholeHops"]
@@ -120,7 +98,7 @@ class Batch:
     @property
     def bytes(self) -> int:
         """Returns the bytes of all instances."""
-        return sum(store.form.bytes for store in self.source.stores)
+        return len(self.source.views) * self.source.form.bytes
 
     def prepare(self) -> None:
         """Spoils the target and drops source files from the cache, before each repetition."""
@@ -129,11 +107,8 @@ class Batch:
 
     def transfer(self, planner: Any = "automatic") -> None:
         """Copies all instances at once and waits until the last has reached its target."""
-        pairs = zip(self.source.views, self.target.views, strict=True)
-        events = [
-            self.world.engine.copy(source, target, planner=planner) for source, target in pairs
-        ]
-        for event in events:
+        copy = functools.partial(self.world.engine.copy, planner=planner)
+        for event in [*map(copy, self.source.views, self.target.views)]:
             event.wait(timeout=WAIT_S)
         self.target.flush()
 
@@ -145,6 +120,10 @@ class Batch:
         """Returns a variant that carries the batch by `work`."""
         facts = {"instances": len(self.source.views), **conditions}
         return Variant(name, timed(work), self.target.holds, self.prepare, facts)
+
+    def ours(self, name: str = "tranship") -> Variant:
+        """Returns the variant that carries the batch by this engine."""
+        return self.variant(name, self.transfer, path=str(self.plan()))
 
     def close(self) -> None:
         """Releases files and exports."""
@@ -164,7 +143,7 @@ class WholeHops:
         self.slots = slots
         source, target = batch.ends
         remote = target.endswith("*")
-        world, form = batch.world, batch.source.stores[0].form
+        world, form = batch.world, batch.source.form
         outer_target = target.rstrip("*") in OUTER
         self.near: Stores | None = None
         self.far: FarStores | None = None
@@ -249,28 +228,18 @@ def figure7(bench: Bench) -> None:
     number = bench.pick(FULL_NUMBER, SMALL_NUMBER)
     form = form_of(bench)
     with open_world(bench) as world:
-        for name, source, target in BANDWIDTHS:
-            batch = Batch.make(world, (source, target), (form, form), number)
-            bare = batch.variant("direct copy", batch.transfer, path=str(batch.plan()))
-            case = f"{name}: {source} to {target}"
-            bench.measure(case, [bare], batch.bytes, repetitions=bench.pick(3, 1), cold=False)
+        for name, *ends in BANDWIDTHS:
+            batch = Batch.make(world, (ends[0], ends[1]), (form, form), number)
+            case = f"{name}: {ends[0]} to {ends[1]}"
+            bench.measure(case, [batch.ours("direct copy")], batch.bytes, 3)
             batch.close()
 
         def measure(ends: Ends) -> None:
             batch = Batch.make(world, ends, (form, form), number)
             hops = {IN_TURN: WholeHops(batch, 1), OVERLAPPED: WholeHops(batch, 2)}
-            ways = [
-                batch.variant(name, whole.transfer, path=whole.path) for name, whole in hops.items()
-            ]
-            ways.append(batch.variant("tranship", batch.transfer, path=str(batch.plan())))
-            bench.measure(
-                f"{ends[0]} to {ends[1]}",
-                ways,
-                batch.bytes,
-                repetitions=bench.pick(3, 1),
-                baseline=IN_TURN,
-                cold=False,
-            )
+            ways = [batch.variant(name, one.transfer, path=one.path) for name, one in hops.items()]
+            case = f"{ends[0]} to {ends[1]}"
+            bench.measure(case, [*ways, batch.ours()], batch.bytes, 3, IN_TURN)
             for whole in hops.values():
                 whole.close()
             batch.close()
@@ -301,8 +270,11 @@ def compare_planners(bench: Bench, planners: tuple[str, ...], *, soa: bool) -> N
             batches: dict[int, Batch] = {}
             ways: list[tuple[Batch, Variant]] = []
             for planner in planners:
-                points = points_for(bench, world, ends, planner, batches, soa)
-                ways.append((batches[points], planned(batches[points], planner)))
+                batch = batch_for(bench, world, ends, planner, batches, soa)
+                plan = batch.plan(planner)
+                work = functools.partial(batch.transfer, planner)
+                facts = {"path": str(plan), "predicted_s": predicted_s(plan)}
+                ways.append((batch, batch.variant(planner, work, **facts)))
             measure_rates(bench, f"{ends[0]} to {ends[1]}", ways)
             for batch in batches.values():
                 batch.close()
@@ -310,35 +282,23 @@ def compare_planners(bench: Bench, planners: tuple[str, ...], *, soa: bool) -> N
         each_case(bench, world, list(PAIRS), measure)
 
 
-def planned(batch: Batch, planner: str) -> Variant:
-    """Returns the variant that carries the batch by a planner's path."""
-    plan = batch.plan(planner)
-    return batch.variant(
-        planner, lambda: batch.transfer(planner), path=str(plan), predicted_s=predicted_s(plan)
-    )
-
-
 def predicted_s(plan: Any) -> float:
     """Returns the predicted seconds of one transfer alone."""
     return float(json.loads(plan.to_json())["time_s"])
 
 
-def points_for(
-    bench: Bench,
-    world: World,
-    ends: Ends,
-    planner: str,
-    batches: dict[int, Batch],
-    soa: bool,
-) -> int:
-    """Returns how many points keep a planner's transfer within the time limit; makes the batch."""
+def batch_for(
+    bench: Bench, world: World, ends: Ends, planner: str, batches: dict[int, Batch], soa: bool
+) -> Batch:
+    """Returns a batch of as many points as keep a planner's transfer within the time limit."""
     points = form_of(bench).points
     while True:
         if points not in batches:
             forms = (Form(points), Form(points, soa))
             batches[points] = Batch.make(world, ends, forms, bench.pick(4, SMALL_NUMBER))
-        if predicted_s(batches[points].plan(planner)) <= SLOW_S or points <= SMALL_POINTS:
-            return points
+        batch = batches[points]
+        if predicted_s(batch.plan(planner)) <= SLOW_S or points <= SMALL_POINTS:
+            return batch
         points //= 8
 
 
@@ -347,14 +307,14 @@ def measure_rates(bench: Bench, case: str, ways: list[tuple[Batch, Variant]]) ->
     seconds: dict[str, list[float]] = {way.name: [] for _, way in ways}
     for turn in range(bench.pick(2, 1) + 1):
         for _, way in ways:
-            elapsed = bench.repeat_once(case, way, False)
+            elapsed = bench.repeat_once(case, way)
             if turn > 0:
                 seconds[way.name].append(elapsed)
     rates = {way.name: batch.bytes / statistics.median(seconds[way.name]) for batch, way in ways}
     for batch, way in ways:
-        baseline = {"full": "simple", "simple": None}.get(way.name, "full")
-        ratio = rates[way.name] / rates[baseline] if baseline else None
-        bench.emit(case, way.name, batch.bytes, seconds[way.name], baseline, ratio, way.conditions)
+        other = baseline_of(way.name)
+        ratio = rates[way.name] / rates[other] if other else None
+        bench.emit(case, way.name, batch.bytes, seconds[way.name], other, ratio, way.conditions)
 
 
 BY_HAND = "by hand: whole, fields packed one by one"
@@ -362,33 +322,17 @@ BY_HAND = "by hand: whole, fields packed one by one"
 
 @measures("isometry-figure11-measured", "GPU to GPU of another process, beside sending by hand")
 def figure11(bench: Bench) -> None:
-    """Measures GPU to GPU of another process, in one layout and converted, beside copies by hand.
-
-    The paper compares with MVAPICH2-GPU; no MPI is used here. Copies by hand are those of a
-    program without this engine's conversions: one strided copy for each field packs an instance in
-    pinned memory, which is sent whole, and the other process copies it to its GPU.
-    """
-    number = bench.pick(FULL_NUMBER, SMALL_NUMBER)
+    """Measures a GPU to the other process, in one layout and converted, beside copies by hand."""
+    form, number = form_of(bench), bench.pick(FULL_NUMBER, SMALL_NUMBER)
     with open_world(bench) as world:
 
         def measure(ends: Ends) -> None:
-            for soa in (False, True):
-                form = form_of(bench)
+            for soa, words in ((False, "same layout"), (True, "AOS to SOA")):
                 batch = Batch.make(world, ends, (form, Form(form.points, soa)), number)
                 packed = PackedHops(batch, soa)
-                ways = [
-                    batch.variant(BY_HAND, packed.transfer, path=packed.path),
-                    batch.variant("tranship", batch.transfer, path=str(batch.plan())),
-                ]
-                words = "AOS to SOA" if soa else "same layout"
-                bench.measure(
-                    f"{ends[0]} to {ends[1]}, {words}",
-                    ways,
-                    batch.bytes,
-                    repetitions=bench.pick(3, 1),
-                    baseline=BY_HAND,
-                    cold=False,
-                )
+                by_hand = batch.variant(BY_HAND, packed.transfer, path=packed.path)
+                case = f"{ends[0]} to {ends[1]}, {words}"
+                bench.measure(case, [by_hand, batch.ours()], batch.bytes, 3, BY_HAND)
                 packed.close()
                 batch.close()
 
@@ -402,7 +346,7 @@ class PackedHops(WholeHops):
         self.soa = soa
         super().__init__(batch, 1)
         if soa:
-            form = Form(batch.source.stores[0].form.points, soa=True)
+            form = Form(batch.source.form.points, soa=True)
             self.close()
             self.near = batch.world.here(batch.world.stage, form, 1)
             self.far = batch.world.there(SHARED, form, 1) if self.far else None

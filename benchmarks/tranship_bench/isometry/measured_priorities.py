@@ -1,13 +1,9 @@
 """Figure 8 measured: the time until a transfer of high priority ends on this machine.
 
-This engine's priorities run beside its first-come order and beside Realm's scheme: copier threads
-that take the next hop of the highest priority and move whole instances to the end.
-
-- Figure 8 on this machine: a transfer of 64, 16 or 4 MiB at high priority that starts while 1, 4 or
-  16 transfers of 64 MiB are in progress; pinned memory to a GPU (8a), a GPU to another process
-  (8b). Seconds from its submission to its end, at four moments of arrival; every byte is compared.
-- Follows: Isometry (ICS'18), section 6.2 and Figure 8; the simulated one is
-  `benchmarks/isometry-figure8`.
+- A transfer of 64, 16 or 4 MiB at high priority that starts while 1, 4 or 16 transfers of 64 MiB
+  are in progress; pinned memory to a GPU (8a), a GPU to another process (8b). Seconds from its
+  submission to its end, at four moments of arrival; every byte is compared.
+- Follows: Isometry (ICS'18), section 6.2 and Figure 8; the simulated one is `isometry-figure8`.
 - Beside it: Realm-style copier threads, which take the hop of the highest priority and move whole
   instances, with memory for two transfers over several hops, given out in the order of submission;
   and this engine without a priority ("first come").
@@ -54,14 +50,6 @@ GROUPS: dict[str, tuple[Ends, ...]] = {
 Hop = Callable[[], object]
 
 
-@dataclass(order=True)
-class Queued:
-    """A hop that waits for a copier thread."""
-
-    rank: tuple[int, int]
-    transfer: Transfer = field(compare=False)
-
-
 @dataclass
 class Transfer:
     """Hops through one slot, one after the other."""
@@ -72,6 +60,9 @@ class Transfer:
     done: Future[None] = field(default_factory=Future)
     hops: list[Hop] = field(default_factory=list)
     slot: int = 0
+
+    def __lt__(self, other: Transfer) -> bool:
+        return (-self.priority, self.order) < (-other.priority, other.order)
 
 
 class Copiers:
@@ -84,7 +75,7 @@ class Copiers:
     def __init__(self, threads: int, slots: int) -> None:
         self._changed = threading.Condition()
         self._waiting: deque[Transfer] = deque()
-        self._ready: list[Queued] = []
+        self._ready: list[Transfer] = []
         self._free = list(range(slots))
         self._order = 0
         self._stopping = False
@@ -109,7 +100,7 @@ class Copiers:
             self._enqueue(transfer)
 
     def _enqueue(self, transfer: Transfer) -> None:
-        heapq.heappush(self._ready, Queued((-transfer.priority, transfer.order), transfer))
+        heapq.heappush(self._ready, transfer)
         self._changed.notify()
 
     def _serve(self) -> None:
@@ -118,7 +109,7 @@ class Copiers:
                 self._changed.wait_for(lambda: self._ready or self._stopping)
                 if not self._ready:
                     return
-                transfer = heapq.heappop(self._ready).transfer
+                transfer = heapq.heappop(self._ready)
             try:
                 transfer.hops.pop(0)()
             except Exception as error:
@@ -201,9 +192,6 @@ class Race:
             raise MismatchError(f"{case}: what arrived differs from what was sent")
 
 
-Style = Callable[[Race, float], float]
-
-
 @measures("isometry-figure8-measured", "a transfer of high priority beside others, on this machine")
 def figure8(bench: Bench) -> None:
     """Measures direct transfers (8a) and transfers over several hops (8b)."""
@@ -221,29 +209,28 @@ def figure8(bench: Bench) -> None:
 def measure_group(bench: Bench, world: World, group: str, ends: Ends) -> None:
     """Measures all sizes of the urgent transfer beside all numbers of other transfers."""
     low_form = Form(bench.pick(LOW_POINTS, SMALL_POINTS))
-    numbers = NUMBERS if bench.full else NUMBERS[:2]
-    for number in numbers:
-        targets = min(number, LOW_TARGETS)
-        low = Batch.make(world, ends, (low_form, low_form), targets)
+    for number in NUMBERS if bench.full else NUMBERS[:2]:
+        low = Batch.make(world, ends, (low_form, low_form), min(number, LOW_TARGETS))
         for points in HIGH_POINTS if bench.full else (SMALL_POINTS, SMALL_POINTS // 4):
             form = Form(points)
             high = Batch.make(world, ends, (form, form), 1)
             hops = (WholeHops(low, HELD), WholeHops(high, HELD))
             measure_mix(bench, group, Race(low, high, number), hops)
-            for whole in hops:
-                whole.close()
-            high.close()
+            for one in (*hops, high):
+                one.close()
         low.close()
 
 
-def styles(hops: tuple[WholeHops, WholeHops]) -> dict[str, Style]:
+def styles(race: Race, hops: tuple[WholeHops, WholeHops]) -> dict[str, Callable[[float], float]]:
     """Returns the styles: copier threads, first come first served, and priorities."""
-    found: dict[str, Style] = {}
-    for threads in THREADS:
-        name = f"Realm-style, {threads} thread{'s' if threads > 1 else ''}"
-        found[name] = functools.partial(Race.copiers, threads=threads, hops=hops)
-    found["tranship, first come"] = lambda race, at: race.engine(at, 0)
-    found["tranship"] = lambda race, at: race.engine(at, HIGH_PRIORITY)
+    found: dict[str, Callable[[float], float]] = {
+        f"Realm-style, {threads} thread{'s' if threads > 1 else ''}": functools.partial(
+            race.copiers, threads=threads, hops=hops
+        )
+        for threads in THREADS
+    }
+    found["tranship, first come"] = functools.partial(race.engine, priority=0)
+    found["tranship"] = functools.partial(race.engine, priority=HIGH_PRIORITY)
     return found
 
 
@@ -252,7 +239,7 @@ def measure_mix(bench: Bench, group: str, race: Race, hops: tuple[WholeHops, Who
     source, target = race.low.ends
     size = race.high.bytes >> 10
     case = f"{group}, {source} to {target}, {size} KiB, {race.number} in progress"
-    ways = styles(hops)
+    ways = styles(race, hops)
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     race.prepare()
     alone_s = race.engine(0.0, 0) / (race.number + 1)
@@ -261,22 +248,18 @@ def measure_mix(bench: Bench, group: str, race: Race, hops: tuple[WholeHops, Who
         for name, way in ways.items():
             race.prepare()
             bench.wait_for_quiet()
-            elapsed = way(race, (max(turn, 0) + 0.5) / arrivals * alone_s)
+            elapsed = way((max(turn, 0) + 0.5) / arrivals * alone_s)
             race.check(f"{case}, {name}")
             if turn >= 0:
                 seconds[name].append(elapsed)
     base_s = statistics.median(seconds[BASELINE])
-    for name, times in seconds.items():
-        median_s = statistics.median(times)
-        facts = {
-            "group": group,
-            "source": source,
-            "target": target,
-            "in_progress": race.number,
-            "normalised": median_s / base_s,
-            "cut": 1 - median_s / base_s,
-            "low_bytes": race.low.source.stores[0].form.bytes,
-        }
-        other = None if name == BASELINE else BASELINE
-        ratio = base_s / median_s if other else None
-        bench.emit(case, name, race.high.bytes, times, other, ratio, facts)
+    facts = {
+        "group": group,
+        "source": source,
+        "target": target,
+        "in_progress": race.number,
+        "low_bytes": race.low.source.form.bytes,
+    }
+    cuts = {name: statistics.median(times) / base_s for name, times in seconds.items()}
+    own = {name: {"normalised": over, "cut": 1 - over} for name, over in cuts.items()}
+    bench.report(case, seconds, race.high.bytes, BASELINE, facts, own)

@@ -37,19 +37,9 @@ class Neighbourhood(Service):
             self.engine.export(f"{name}-{k}", view)
         return {}
 
-    def spoil_stores(self, name: str) -> dict[str, Any]:
-        """Fills instances with the pattern."""
-        self.groups[name].spoil()
-        return {}
-
-    def stores_hold(self, name: str) -> dict[str, Any]:
-        """Compares instances with their expected content."""
-        return {"same": self.groups[name].holds()}
-
-    def flush_stores(self, name: str) -> dict[str, Any]:
-        """Waits until the instances are on the disk."""
-        self.groups[name].flush()
-        return {}
+    def stores(self, name: str, what: str) -> dict[str, Any]:
+        """Spoils, compares or flushes instances."""
+        return {"result": getattr(self.groups[name], what)()}
 
     def move(self, source: str, number: int, target: str, target_number: int) -> dict[str, Any]:
         """Copies one instance into another."""

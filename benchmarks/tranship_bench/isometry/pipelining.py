@@ -15,6 +15,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..registry import simulates
 from .channels import channel_rates
 from .places import instance_shape, memory
@@ -38,15 +40,9 @@ BANDWIDTHS = (
     ("disk bandwidth, reading", ("DSK", "SYS")),
 )
 
-IN_TURN = Style.realm(stage="pinned0", held=1, name="Realm-style, an instance at a time")
-"""Style in which intermediate whole instances fill the pinned memory of both nodes: the next
-transfer waits until they are released. This is the paper's 2.2:
-3180 / (1 / (1/6418 + 1/2701 + 1/5941)).
-"""
+IN_TURN = Style.realm("Realm-style, an instance at a time", stage="pinned0", held=1)
 
-OVERLAPPED = Style.realm(stage="pinned0", name="Realm-style, instances overlap")
-"""The same style with pinned memory for two instances: a node's hops may then run while the other
-node makes the last hop of the previous instance. It gives the lower bound beside `IN_TURN`."""
+OVERLAPPED = Style.realm("Realm-style, instances overlap", stage="pinned0")
 
 
 @simulates(
@@ -54,27 +50,19 @@ node makes the last hop of the previous instance. It gives the lower bound besid
 )
 def figure7(bench: SimulatedBench) -> None:
     """Simulates 8 GB as 64 instances, submitted at once, in all scenarios."""
-    machine = bench.machine("sapling")
+    machine = bench.on("sapling")
     shape = instance_shape()
     number = bench.pick(64, 8)
     for name, ends in BANDWIDTHS:
         seconds = channel_rates(machine, *ends, shape.bytes)
-        case = f"{name}: {ends[0]} to {ends[1]}"
-        bench.emit(case, "direct copy", machine=machine, count=shape.bytes, seconds=[seconds])
+        bench.simulated(f"{name}: {ends[0]} to {ends[1]}", "direct copy", shape.bytes, seconds)
     for source, target in bench.choose(SCENARIOS, SCENARIOS[:6]):
-        ends = (memory(source), memory(target))
-        medians: dict[str, float] = {}
+        case = f"{source} to {target}"
+        against: tuple[str, float] | None = None
         for style in (IN_TURN, OVERLAPPED, Style("tranship")):
             run = Run(machine, style)
-            run.batch(ends, shape, number)
-            medians[style.name] = run.finish()
-            against = None if style is IN_TURN else (IN_TURN.name, medians[IN_TURN.name])
-            bench.emit(
-                f"{source} to {target}",
-                style.name,
-                machine=machine,
-                count=run.bytes,
-                seconds=[medians[style.name]],
-                against=against,
-                conditions={"instances": number, "path": run.path_of(0)},
-            )
+            run.batch((memory(source), memory(target)), shape, number)
+            seconds = run.finish()
+            facts: dict[str, Any] = {"instances": number, "path": run.path_of(0)}
+            bench.simulated(case, style.name, run.bytes, seconds, against, **facts)
+            against = against or (style.name, seconds)

@@ -8,15 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 __all__ = [
-    "WORDS",
-    "Shape",
-    "instance_shape",
-    "kind_of",
-    "memory",
-    "node_of",
-    "staged_path",
+    *("WORDS", "Shape", "instance_shape", "kind_of", "memory", "node_of", "staged_path"),
     "vector_shape",
-    "word_of",
 ]
 
 WORDS = {
@@ -92,12 +85,6 @@ def node_of(name: str) -> str:
 def kind_of(name: str) -> str:
     """Returns the kind of a memory: the name without node and number."""
     return name.partition("/")[2].rstrip("0123456789")
-
-
-def word_of(name: str) -> str:
-    """Returns the paper's name for a memory of a profile."""
-    kinds = {place.rstrip("0123456789"): word for word, place in WORDS.items()}
-    return kinds[kind_of(name)]
 
 
 def staged_path(ends: tuple[str, str], stage: str, *, converts: bool = False) -> list[str]:

@@ -50,6 +50,11 @@ PLAIN_PLANNERS = ("simple", "full")
 ALL_PLANNERS = ("simple", "full", "spsl", "spdl")
 
 
+def baseline_of(planner: str) -> str | None:
+    """Returns the planner that another one is compared with."""
+    return {"full": "simple", "simple": None}.get(planner, "full")
+
+
 @simulates("isometry-figure9a", "full and simple paths, simulated")
 def figure9a(bench: SimulatedBench) -> None:
     """Simulates 8 GB as 64 instances, in the same layout in source and target."""
@@ -64,7 +69,7 @@ def figure9b(bench: SimulatedBench) -> None:
 
 def compare(bench: SimulatedBench, planners: tuple[str, ...], shape: Shape) -> None:
     """Simulates all pairs of memories: full beside simple, the other planners beside full."""
-    machine = bench.machine("sapling")
+    machine = bench.on("sapling")
     number = bench.pick(64, 8)
     small = [pair for pair in PAIRS if pair in (("SYS", "SYS*"), ("SYS", "DSK"), ("FBM", "DSK"))]
     for source, target in bench.choose(PAIRS, small):
@@ -72,17 +77,12 @@ def compare(bench: SimulatedBench, planners: tuple[str, ...], shape: Shape) -> N
         for planner in planners:
             run = Run(machine, Style(planner, planner=planner))
             run.batch((memory(source), memory(target)), shape, number)
-            medians[planner] = run.finish()
-            other = {"full": "simple", "simple": ""}.get(planner, "full")
-            bench.emit(
-                f"{source} to {target}",
-                planner,
-                machine=machine,
-                count=run.bytes,
-                seconds=[medians[planner]],
-                against=(other, medians[other]) if other else None,
-                conditions={"instances": number, "path": run.path_of(0)},
-            )
+            seconds = medians[planner] = run.finish()
+            other = baseline_of(planner)
+            against = (other, medians[other]) if other else None
+            facts: dict[str, Any] = {"instances": number, "path": run.path_of(0)}
+            case = f"{source} to {target}"
+            bench.simulated(case, planner, run.bytes, seconds, against, **facts)
 
 
 def transfer_graph(machine: str) -> list[dict[str, Any]]:
@@ -101,22 +101,15 @@ def transfer_graph(machine: str) -> list[dict[str, Any]]:
 @simulates("isometry-figure10", "two paths between system memories, simulated")
 def figure10(bench: SimulatedBench) -> None:
     """Simulates one instance between the system memories of two nodes, by both planners."""
-    machine = bench.machine("sapling")
-    ends = (memory("SYS"), memory("SYS*"))
+    machine = bench.on("sapling")
     graph = transfer_graph(machine)
-    medians: dict[str, float] = {}
+    against: tuple[str, float] | None = None
     for planner in PLAIN_PLANNERS:
         run = Run(machine, Style(planner, planner=planner))
-        task = run.copy(ends, instance_shape())
-        medians[planner] = run.finish()
+        task = run.copy((memory("SYS"), memory("SYS*")), instance_shape())
+        seconds = run.finish()
         path = run.path_of(task)
-        bench.emit(
-            "SYS to SYS*",
-            planner,
-            machine=machine,
-            count=run.bytes,
-            seconds=[medians[planner]],
-            against=("simple", medians["simple"]) if planner == "full" else None,
-            values={"hops": len(path) - 1},
-            conditions={"path": path, "graph": graph},
-        )
+        values: dict[str, float] = {"hops": len(path) - 1}
+        facts = {"path": path, "graph": graph}
+        bench.simulated("SYS to SYS*", planner, run.bytes, seconds, against, values, **facts)
+        against = (planner, seconds)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
+from typing import Any
 
 from ..registry import simulates
 from ..results import Line
@@ -37,8 +38,6 @@ HELD = 2
 """Transfers whose whole instances fit pinned memory (6.1: large allocations may prevent concurrent
 transfers). Direct transfers need none."""
 HIGH_PRIORITY = 10
-
-BASELINE = "Realm-style, 1 thread"
 
 
 @dataclass(frozen=True)
@@ -65,16 +64,9 @@ def styles(group: str) -> list[Style]:
     instances: they are made in the order of the program, since only the copier threads observe
     priorities.
     """
-    held = HELD if group == "multi-hop" else 0
-    threads = [
-        Style.realm(
-            threads=count,
-            stage="pinned0",
-            held=held,
-            name=f"Realm-style, {count} thread{'s' if count > 1 else ''}",
-        )
-        for count in THREADS
-    ]
+    how: dict[str, Any] = {"stage": "pinned0", "held": HELD if group == "multi-hop" else 0}
+    names = {count: f"Realm-style, {count} thread{'s' if count > 1 else ''}" for count in THREADS}
+    threads = [Style.realm(name, threads=count, **how) for count, name in names.items()]
     return [*threads, Style("tranship")]
 
 
@@ -99,55 +91,40 @@ def arrivals(machine: str, mix: Mix) -> list[float]:
     return [(k + 0.5) / ARRIVALS * whole_s for k in range(ARRIVALS)]
 
 
-def measure_mix(bench: SimulatedBench, machine: str, mix: Mix) -> tuple[Line, list[float]]:
+def simulate_mix(bench: SimulatedBench, machine: str, mix: Mix) -> tuple[Line, list[float]]:
     """Reports the lines of all styles for one mix; returns this engine's, which comes last, and
     its seconds.
     """
     moments = arrivals(machine, mix)
-    baseline_s = 0.0
+    count = instance_shape(points=mix.high_points).bytes
+    against: tuple[str, float] | None = None
     line: Line = {}
     seconds: list[float] = []
     for style in styles(mix.group):
         seconds = [completion_s(machine, style, mix, at) for at in moments]
         median_s = statistics.median(seconds)
-        if style.name == BASELINE:
-            baseline_s = median_s
-        line = bench.emit(
-            mix.name,
-            style.name,
-            machine=machine,
-            count=instance_shape(points=mix.high_points).bytes,
-            seconds=seconds,
-            against=None if style.name == BASELINE else (BASELINE, baseline_s),
-            values={
-                "cut": 1 - median_s / baseline_s,
-                "normalised": median_s / baseline_s,
-                "in_progress": mix.number,
-            },
-            conditions={"group": mix.group, "source": mix.ends[0], "target": mix.ends[1]},
-        )
+        over = median_s / against[1] if against else 1.0
+        values = {"cut": 1 - over, "normalised": over, "in_progress": mix.number}
+        facts = {"group": mix.group, "source": mix.ends[0], "target": mix.ends[1]}
+        line = bench.simulated(mix.name, style.name, count, seconds, against, values, **facts)
+        against = against or (style.name, median_s)
     return line, seconds
 
 
 @simulates("isometry-figure8", "a transfer of high priority beside others, simulated")
 def figure8(bench: SimulatedBench) -> None:
     """Simulates direct (8a) and multi-hop transfers (8b); reports the case with the largest cut."""
-    machine = bench.machine("sapling")
+    machine = bench.on("sapling")
     numbers = bench.choose((1, 2, 4, 8, 16, 32), (4,))
     for group, ends in (("direct", ("ZCM", "FBM")), ("multi-hop", ("FBM", "FBM*"))):
         lines = [
-            measure_mix(bench, machine, Mix(group, ends, points, number))
+            simulate_mix(bench, machine, Mix(group, ends, points, number))
             for points in HIGH_POINTS
             for number in numbers
         ]
         best, seconds = max(lines, key=lambda one: float(one[0]["values"]["cut"]))
-        bench.emit(
-            f"{group}, largest cut",
-            "tranship",
-            machine=machine,
-            count=best["bytes"],
-            seconds=seconds,
-            against=(BASELINE, best["ratio"] * best["median_s"]),
-            values={"cut": best["values"]["cut"]},
-            conditions={"group": group, "of": best["case"]},
-        )
+        against = (best["baseline"], best["ratio"] * best["median_s"])
+        values = {"cut": best["values"]["cut"]}
+        facts = {"group": group, "of": best["case"]}
+        case = f"{group}, largest cut"
+        bench.simulated(case, "tranship", best["bytes"], seconds, against, values, **facts)

@@ -11,12 +11,12 @@ import os
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from tranship.peer import Peer
 
 from ..files.disk import file_holds, forget, spoil_file, write_file
 from ..gpu.copies import Side
-from ..harness import Array, Bench, as_bytes, blank, same, spoil
+from ..harness import Array, Bench, as_bytes, nothing, same
 from ..processes.data import seeded
 from ..processes.peer import Program, child_environment
 
@@ -67,141 +67,96 @@ class Form:
         """Returns the shape in memory, in C order."""
         return (FIELDS, self.points) if self.soa else (self.points, FIELDS)
 
-    @property
-    def layout(self) -> str:
-        """Returns the layout, the fastest term first."""
-        return "F, x, c" if self.soa else "F, c, x"
-
     def content(self, number: int) -> Array:
         """Returns instance `number` in its memory order; every process can make it."""
         array = first_content(self.points) + np.uint32(number)
         return np.ascontiguousarray(array.T) if self.soa else array
 
 
-class Group(Protocol):
-    """Instances of one form in one memory."""
-
-    views: list[Any]
-
-    def spoil(self) -> None:
-        """Spoils all instances, so that copies that do nothing are detected."""
-
-    def holds(self) -> bool:
-        """Returns whether each instance holds its content."""
-
-    def flush(self) -> None:
-        """Waits until all instances have reached their memory, such as the disk."""
-
-
+@dataclass
 class Store:
-    """One instance in a memory of this process."""
+    """One instance in a memory of this process.
 
-    def __init__(self, engine: Engine, word: str, form: Form, path: Path, device: int = 0) -> None:
-        self.form = form
-        self.path = path
-        self.side: Side | None = None
-        self.file: File | None = None
-        if word == "DSK":
-            write_file(path, None, form.bytes)
-            extents = {"x": form.points, "c": FIELDS}
-            self.file = File(path, extents=extents, fields="u4", layout=form.layout, mode="r+")
-            self.view: Any = self.file
-            return
-        if word in GPU_WORDS:
-            memory = "pinned" if word == "ZCM" else f"device{device}"
-            self.side = Side(engine, memory, form.shape, "u4")
-            self.array: Any = self.side.array
-        elif word == SHARED:
-            self.array = engine.empty(form.shape, "u4")
-        else:
-            self.array = blank(form.bytes).view("u4").reshape(form.shape)
-        self.view = self.array.transpose((1, 0)) if form.soa else self.array
+    Attributes:
+        view: What the engine copies.
+        fill: Function that writes a content, without a copy of the engine.
+        spoil: Function that writes the pattern.
+        holds: Function that returns whether the instance holds a content. Files are read from the
+            disk, not from the page cache; GPU memory is read by bare copies of the driver.
+        flush: Function that waits until the instance is on the disk.
+        forget: Function that drops a file from the page cache, so that reads reach the disk.
+        close: Function that removes the instance's file.
+    """
 
-    def fill(self, number: int) -> None:
-        """Fills the instance with content `number`, without a copy of the engine."""
-        content = self.form.content(number)
-        if self.file is not None:
-            write_file(self.path, content, content.nbytes)
-        elif self.side is not None:
-            self.side.write(as_bytes(content))
-        else:
-            np.copyto(self.array, content)
+    view: Any
+    fill: Callable[[Array], None]
+    spoil: Callable[[], None]
+    holds: Callable[[Array], bool]
+    flush: Callable[[], None] = nothing
+    forget: Callable[[], None] = nothing
+    close: Callable[[], None] = nothing
 
-    def spoil(self) -> None:
-        """Fills the instance with the pattern."""
-        if self.file is not None:
-            spoil_file(self.path)
-        elif self.side is not None:
-            self.side.spoil()
-        else:
-            spoil(self.array)
 
-    def holds(self, number: int) -> bool:
-        """Returns whether the instance holds content `number`.
-
-        Files are read from the disk, not from the page cache; GPU memory is read by bare copies of
-        the driver.
-        """
-        content = self.form.content(number)
-        if self.file is not None:
-            return file_holds(self.path, content)
-        if self.side is not None:
-            return same(self.side.read(), as_bytes(content))
-        return same(self.array, content)
-
-    def flush(self) -> None:
-        """Waits until the instance is on the disk."""
-        if self.file is not None:
-            self.file.flush()
-
-    def close(self) -> None:
-        """Removes the instance's file."""
-        if self.file is not None:
-            self.path.unlink(missing_ok=True)
+def make_store(engine: Engine, word: str, form: Form, path: Path, device: int) -> Store:
+    """Returns an instance in the memory of that name; `path` is for files."""
+    if word == "DSK":
+        write_file(path, None, form.bytes)
+        layout = "F, x, c" if form.soa else "F, c, x"
+        extents = {"x": form.points, "c": FIELDS}
+        file = File(path, extents=extents, fields="u4", layout=layout, mode="r+")
+        return Store(
+            file,
+            lambda content: write_file(path, content, content.nbytes),
+            partial(spoil_file, path),
+            partial(file_holds, path),
+            file.flush,
+            partial(forget, path),
+            partial(path.unlink, missing_ok=True),
+        )
+    memories = {"ZCM": "pinned", "FBM": f"device{device}", SHARED: "host", "SYS": "pageable"}
+    side = Side(engine, memories[word], form.shape, "u4")
+    return Store(
+        side.array.transpose((1, 0)) if form.soa else side.array,
+        lambda content: side.write(as_bytes(content)),
+        side.spoil,
+        lambda content: same(side.read(), as_bytes(content)),
+    )
 
 
 class Stores:
-    """Several instances in a memory of this process."""
+    """Several instances of one form in a memory of this process."""
 
     def __init__(
-        self,
-        engine: Engine,
-        word: str,
-        form: Form,
-        count: int,
-        prefix: Path,
-        device: int = 0,
+        self, engine: Engine, word: str, form: Form, count: int, prefix: Path, device: int = 0
     ) -> None:
-        self.stores = [
-            Store(engine, word, form, prefix.with_name(f"{prefix.name}-{k}.bin"), device)
-            for k in range(count)
-        ]
+        self.form = form
+        paths = [prefix.with_name(f"{prefix.name}-{k}.bin") for k in range(count)]
+        self.stores = [make_store(engine, word, form, path, device) for path in paths]
         self.views = [store.view for store in self.stores]
 
     def fill(self) -> None:
         """Fills each instance with its own content."""
         for k, store in enumerate(self.stores):
-            store.fill(k)
-
-    def forget(self) -> None:
-        """Drops files from the page cache, so that reads reach the disk."""
-        for store in self.stores:
-            if store.file is not None:
-                forget(store.path)
+            store.fill(self.form.content(k))
 
     def spoil(self) -> None:
-        """Spoils all instances."""
+        """Spoils all instances, so that copies that do nothing are detected."""
         for store in self.stores:
             store.spoil()
 
     def holds(self) -> bool:
         """Returns whether each instance has its content."""
-        return all(store.holds(k) for k, store in enumerate(self.stores))
+        return all(store.holds(self.form.content(k)) for k, store in enumerate(self.stores))
 
     def flush(self) -> None:
-        """Waits until all instances are on the disk."""
+        """Waits until all instances have reached their memory, such as the disk."""
         for store in self.stores:
             store.flush()
+
+    def forget(self) -> None:
+        """Drops files from the page cache, so that reads reach the disk."""
+        for store in self.stores:
+            store.forget()
 
     def close(self) -> None:
         """Removes the instances' files."""
@@ -213,10 +168,8 @@ class Neighbour(Program):
     """A process with an engine in place of another node, and the connection to it."""
 
     def __init__(self, engine: Engine) -> None:
-        super().__init__(
-            [sys.executable, "-m", "tranship_bench.isometry.neighbour"], child_environment()
-        )
-        self._name = "the other process"
+        command = [sys.executable, "-m", "tranship_bench.isometry.neighbour"]
+        super().__init__(command, child_environment(), name="the other process")
         self._asking = threading.Lock()
         self.peer: Peer = engine.connect(self.answer()["contact"])
 
@@ -227,43 +180,34 @@ class Neighbour(Program):
 
 
 class FarStores:
-    """Several instances in a memory of the other process, which exports them."""
+    """Several instances of one form in a memory of the other process, which exports them."""
 
     def __init__(self, other: Neighbour, word: str, form: Form, count: int, prefix: Path) -> None:
         self.other = other
         self.name = prefix.name
-        other.ask(
-            "make_stores",
-            name=self.name,
-            word=word,
-            points=form.points,
-            soa=form.soa,
-            count=count,
-            prefix=os.fspath(prefix),
-        )
+        how = {"word": word, "points": form.points, "soa": form.soa, "count": count}
+        other.ask("make_stores", name=self.name, prefix=os.fspath(prefix), **how)
         self.views = [other.peer[f"{self.name}-{k}"] for k in range(count)]
+
+    def _do(self, do: str) -> Any:
+        return self.other.ask("stores", name=self.name, what=do)["result"]
 
     def spoil(self) -> None:
         """Spoils all instances."""
-        self.other.ask("spoil_stores", name=self.name)
+        self._do("spoil")
 
     def holds(self) -> bool:
         """Returns whether each instance has its content, as the other process compares it."""
-        return bool(self.other.ask("stores_hold", name=self.name)["same"])
+        return bool(self._do("holds"))
 
     def flush(self) -> None:
         """Waits until all instances are on the disk."""
-        self.other.ask("flush_stores", name=self.name)
+        self._do("flush")
 
     def move(self, number: int, target: FarStores, target_number: int) -> None:
         """Has the other process copy one of its instances into another, and waits."""
-        self.other.ask(
-            "move",
-            source=self.name,
-            number=number,
-            target=target.name,
-            target_number=target_number,
-        )
+        to = {"target": target.name, "target_number": target_number}
+        self.other.ask("move", source=self.name, number=number, **to)
 
     def close(self) -> None:
         """Ends the export of the instances."""
@@ -282,11 +226,6 @@ class World:
     no_gpus_because: str
     made: int = 0
 
-    def name(self) -> Path:
-        """Returns a new path for instances, which is also their name in the other process."""
-        self.made += 1
-        return self.folder / f"instances{self.made}"
-
     def need(self, *words: str) -> None:
         """Checks that the memories exist.
 
@@ -297,10 +236,14 @@ class World:
             if word.rstrip("*") in GPU_WORDS and self.gpus == 0:
                 raise LackingError(f"{word} is memory of a GPU: {self.no_gpus_because}")
 
+    def _prefix(self, word: str) -> Path:
+        self.need(word)
+        self.made += 1
+        return self.folder / f"instances{self.made}"
+
     def here(self, word: str, form: Form, count: int) -> Stores:
         """Returns new instances of this process."""
-        self.need(word)
-        return Stores(self.engine, word, form, count, self.name())
+        return Stores(self.engine, word, form, count, self._prefix(word))
 
     def there(self, word: str, form: Form, count: int) -> FarStores:
         """Returns new instances of the other process.
@@ -308,16 +251,14 @@ class World:
         Raises:
             LackingError: That process cannot make or export the instances.
         """
-        self.need(word)
         try:
-            return FarStores(self.other, word.rstrip("*"), form, count, self.name())
+            return FarStores(self.other, word.rstrip("*"), form, count, self._prefix(word))
         except Error as error:
             raise LackingError(f"{word}: {error}") from error
 
     def group(self, word: str, form: Form, count: int) -> Stores | FarStores:
         """Returns new instances of this process, or of the other one if the word ends in a star."""
-        place = self.there if word.endswith("*") else self.here
-        return place(word, form, count)
+        return (self.there if word.endswith("*") else self.here)(word, form, count)
 
     @property
     def stage(self) -> str:
@@ -328,15 +269,15 @@ class World:
 @contextmanager
 def open_world(bench: Bench) -> Iterator[World]:
     """Yields two processes, with lines that describe their GPUs."""
+    bench.cold = False
     with (
         tempfile.TemporaryDirectory(prefix="tranship-bench-") as folder,
         Engine() as engine,
         Neighbour(engine) as other,
     ):
         gpus, reason = _core.list_gpus(engine._core)
-        text = f"{len(gpus)} x {gpus[0]['name']}" if gpus else "none"
         bench.conditions |= {
-            "gpus": text,
+            "gpus": f"{len(gpus)} x {gpus[0]['name']}" if gpus else "none",
             "emulated": any(bool(row["emulated"]) for row in gpus),
             "other_node": "another process of this machine",
             "timed": "python",

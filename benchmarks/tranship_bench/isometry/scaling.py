@@ -94,80 +94,56 @@ def realm_style(application: Application) -> Style:
 def figure12(bench: SimulatedBench) -> None:
     """Simulates weak scaling of the three applications, this engine beside Realm's style."""
     for application in APPLICATIONS:
-        machine = bench.machine(application.machine)
+        bench.on(application.machine)
         largest = 64 if application.name == "Circuit" else 16
         counts = [count for count in (1, 2, 4, 8, 16, 32, 64) if count <= largest]
         for nodes in bench.choose(counts, (1, 4)):
-            scale_application(bench, application, machine, nodes)
+            scale_application(bench, application, nodes)
 
 
-def scale_application(
-    bench: SimulatedBench, application: Application, machine: str, nodes: int
-) -> None:
+def scale_application(bench: SimulatedBench, application: Application, nodes: int) -> None:
     """Reports the lines of one application on one number of nodes."""
-    realm = measure(application, machine, nodes, realm_style(application))
-    ours = measure(application, machine, nodes, TRANSHIP)
-    for style, found in (("Realm-style", realm), ("tranship", ours)):
+    case = f"{application.name}, {nodes} node{'s' if nodes > 1 else ''}"
+    facts = {"application": application.name, "compute_s": application.fitted}
+    realm: Measured | None = None
+    for style in (realm_style(application), TRANSHIP):
+        found = measure(application, bench.machine, nodes, style)
         values = {
             "nodes": nodes,
             "compute_s": application.compute_s,
             "overhead_s": found.overhead_s,
             "overhead_share": found.overhead_s / found.iteration_s,
         }
-        if style == "tranship":
-            values["overall_cut"] = 1 - ours.iteration_s / realm.iteration_s
+        against = (realm_style(application).name, realm.iteration_s) if realm else None
+        if realm:
+            values["overall_cut"] = 1 - found.iteration_s / realm.iteration_s
             if realm.overhead_s > 0:
-                values["overhead_cut"] = 1 - ours.overhead_s / realm.overhead_s
-        bench.emit(
-            f"{application.name}, {nodes} node{'s' if nodes > 1 else ''}",
-            style,
-            machine=machine,
-            count=found.bytes,
-            seconds=[found.iteration_s],
-            against=("Realm-style", realm.iteration_s) if style == "tranship" else None,
-            values=values,
-            conditions={"application": application.name, "compute_s": application.fitted},
-        )
+                values["overhead_cut"] = 1 - found.overhead_s / realm.overhead_s
+        seconds = found.iteration_s
+        bench.simulated(case, style.name, found.bytes, seconds, against, values, **facts)
+        realm = found
 
 
 @simulates("isometry-figure13", "PageRank without paths and pipelining, simulated")
 def figure13(bench: SimulatedBench) -> None:
     """Simulates PageRank on 16 nodes: transfers alone, with fewer and fewer optimisations."""
     application = replace(APPLICATIONS[0], compute_s=0.0)
-    machine = bench.machine(application.machine)
+    machine = bench.on(application.machine)
     nodes = bench.pick(16, 4)
     stage = application.stage
-    styles = (
+    case = f"PageRank, {nodes} nodes, transfers alone"
+    before: tuple[str, float] | None = None
+    for style in (
         TRANSHIP,
         Style("without path optimisation", planner="simple", stage=stage),
         Style("without pipelining, too", planner="simple", stage=stage, whole=True),
         realm_style(application),
-    )
-    before: tuple[str, float] | None = None
-    for style in styles:
+    ):
         found = measure(application, machine, nodes, style)
-        values = {"slower_than_before": found.iteration_s / before[1]} if before else {}
-        bench.emit(
-            f"PageRank, {nodes} nodes, transfers alone",
-            style.name,
-            machine=machine,
-            count=found.bytes,
-            seconds=[found.iteration_s],
-            against=before,
-            values=values,
-            conditions={"nodes": nodes},
-        )
-        before = (style.name, found.iteration_s)
-
-
-@dataclass
-class Planned:
-    """Paths of one node as the paper counts them: one for each pair of memories and of layouts,
-    by the planner that the size of its largest transfer calls for.
-    """
-
-    full: int = 0
-    simple: int = 0
+        seconds = found.iteration_s
+        values = {"slower_than_before": seconds / before[1]} if before else {}
+        bench.simulated(case, style.name, found.bytes, seconds, before, values, nodes=nodes)
+        before = (style.name, seconds)
 
 
 @simulates("isometry-table6", "paths planned by the applications, simulated")
@@ -175,10 +151,11 @@ def table6(bench: SimulatedBench) -> None:
     """Counts paths planned on 16 nodes, and verifies that later iterations plan no new ones."""
     nodes = bench.pick(16, 4)
     for application in APPLICATIONS:
-        machine = bench.machine(application.machine)
-        first = planned_run(application, machine, nodes, 1)
-        later = planned_run(application, machine, nodes, ITERATIONS)
-        count_paths(bench, application, (first, later), nodes)
+        machine = bench.on(application.machine)
+        first, later = (
+            planned_run(application, machine, nodes, iterations) for iterations in (1, ITERATIONS)
+        )
+        count_paths(bench, application, first, later.plans_made(), nodes)
 
 
 def planned_run(application: Application, machine: str, nodes: int, iterations: int) -> Run:
@@ -189,60 +166,49 @@ def planned_run(application: Application, machine: str, nodes: int, iterations: 
     return run
 
 
-def plans_made(run: Run) -> int:
-    """Returns the number of plans by all planners."""
-    statistics = run.simulation.statistics
-    names = ("planned_full", "planned_simple", "planned_other")
-    return sum(int(statistics[name]) for name in names)
-
-
 def count_paths(
-    bench: SimulatedBench, application: Application, runs: tuple[Run, Run], nodes: int
+    bench: SimulatedBench, application: Application, first: Run, later: int, nodes: int
 ) -> None:
     """Reports the lines of the master and of the other node that planned most."""
-    first, later = runs
-    own = first.simulation.statistics["planned_by_node"]
+    statistics = first.simulation.statistics
+    own = statistics["planned_by_node"]
     paper = paths_by_node(first)
-    new_paths = plans_made(later) - plans_made(first)
+    made = first.plans_made()
     others = [name for name in paper if name != "node0"]
     rows = [("node0", "master" if application.name == "Circuit" else "first node")]
     if others:
-        rows.append((max(others, key=lambda name: paper[name].full), "another node"))
+        rows.append((max(others, key=lambda name: paper[name]["full"]), "another node"))
     for name, words in rows:
         mine = own.get(int(name.removeprefix("node")), {"full": 0, "simple": 0})
-        bench.emit(
+        bench.simulated(
             f"{application.name}, {nodes} nodes, {words}",
             "tranship",
-            machine=bench.machine(application.machine),
-            count=0,
-            seconds=[float(first.simulation.statistics["planning_s"])],
+            0,
+            float(statistics["planning_s"]),
             values={
-                "full_paths": paper[name].full,
-                "simple_paths": paper[name].simple,
+                "full_paths": paper[name]["full"],
+                "simple_paths": paper[name]["simple"],
                 "full_planned": int(mine["full"]),
                 "simple_planned": int(mine["simple"]),
-                "plans_in_all": plans_made(first),
-                "new_after_first_iteration": new_paths,
+                "plans_in_all": made,
+                "new_after_first_iteration": later - made,
             },
-            conditions={
-                "node": name,
-                "application": application.name,
-                "time": "wall time of all planning of the simulated cluster",
-            },
+            node=name,
+            application=application.name,
+            time="wall time of all planning of the simulated cluster",
         )
 
 
-def paths_by_node(run: Run) -> dict[str, Planned]:
-    """Returns the numbers of paths by node, counted as in the paper."""
+def paths_by_node(run: Run) -> dict[str, dict[str, int]]:
+    """Returns the numbers of paths by node as the paper counts them: one for each pair of memories
+    and of layouts, by the planner that the size of its largest transfer calls for.
+    """
     largest: dict[tuple[tuple[str, str], tuple[str, str]], int] = {}
     for ends, shape in run.copies.values():
         key = (ends, shape.layouts)
         largest[key] = max(largest.get(key, 0), shape.bytes)
-    found: dict[str, Planned] = {}
+    found: dict[str, dict[str, int]] = {}
     for (ends, _), count in largest.items():
-        planned = found.setdefault(node_of(ends[0]), Planned())
-        if count >= FULL_FROM_BYTES:
-            planned.full += 1
-        else:
-            planned.simple += 1
+        planned = found.setdefault(node_of(ends[0]), {"full": 0, "simple": 0})
+        planned["full" if count >= FULL_FROM_BYTES else "simple"] += 1
     return found

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import statistics
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tranship.simulation import Simulation
 
-from ..harness import Report, commit_name
+from ..harness import Bench, Report
 from ..results import Line, make_line, rounded
 from .expectations import Expectation, expectations_of, measure_of
 from .places import Shape, staged_path
@@ -55,12 +54,7 @@ class Style:
 
     @classmethod
     def realm(
-        cls,
-        *,
-        threads: int = 1,
-        stage: str = "host0",
-        held: int = 0,
-        name: str = "Realm-style",
+        cls, name: str = "Realm-style", *, threads: int = 1, stage: str = "host0", held: int = 0
     ) -> Style:
         """Returns sequential hops of whole instances, moved by copier threads (5.1, 6.1)."""
         return cls(name, "simple", stage, whole=True, copier_threads=threads, held=held)
@@ -104,24 +98,21 @@ class Run:
         if through is None and self.style.stage:
             through = staged_path(ends, self.style.stage, converts=shape.converts)
         source_layout, target_layout = shape.layouts
+        how: dict[str, Any] = {
+            "extents": shape.extents,
+            "fields": shape.fields,
+            "source_layout": source_layout,
+            "target_layout": target_layout,
+            "priority": priority,
+            "after": list(after),
+            "at": at,
+            "through": through,
+            "whole": self.style.whole,
+            "lanes": lanes,
+        }
         self.bytes += shape.bytes
         self.count += 1
-        task = int(
-            self.simulation.copy(
-                ends[0],
-                ends[1],
-                extents=shape.extents,
-                fields=shape.fields,
-                source_layout=source_layout,
-                target_layout=target_layout,
-                priority=priority,
-                after=list(after),
-                at=at,
-                through=through,
-                whole=self.style.whole,
-                lanes=lanes,
-            )
-        )
+        task = int(self.simulation.copy(*ends, **how))
         self.copies[task] = (ends, shape)
         return task
 
@@ -163,13 +154,15 @@ class Run:
             )
         return float(times[:, 1].max())
 
-    def seconds_of(self, task: int) -> float:
-        """Returns the seconds from the start of a task to its end."""
-        return self.end_s(task) - float(self.simulation.begin_s(task))
-
     def end_s(self, task: int) -> float:
         """Returns the time at which a task ended."""
         return float(self.simulation.end_s(task))
+
+    def plans_made(self) -> int:
+        """Returns the number of plans by all planners."""
+        found = self.simulation.statistics
+        names = ("planned_full", "planned_simple", "planned_other")
+        return sum(int(found[name]) for name in names)
 
     def path_of(self, task: int) -> list[str]:
         """Returns the memories that a copy passed through."""
@@ -177,76 +170,59 @@ class Run:
         return [hops[0]["source"], *(hop["target"] for hop in hops)]
 
 
-class SimulatedBench:
-    """One run of one simulated benchmark: its size, its machine, and the lines that it reports."""
+class SimulatedBench(Bench):
+    """One run of one simulated benchmark, whose lines are compared with the paper's numbers."""
 
-    def __init__(
-        self, name: str, *, size: Literal["small", "full"], machine: str | None, report: Report
-    ) -> None:
-        self.name = name
-        self.size = size
+    def __init__(self, name: str, *, full: bool, machine: str | None, report: Report) -> None:
+        super().__init__(name, full=full, machine=machine, report=report)
         self.chosen_machine = machine
-        self.commit = commit_name()
-        self._report = report
+        self.size = "full" if full else "small"
         self._expectations = expectations_of(name)
         self._met: set[Expectation] = set()
         self._machines: set[str] = set()
         self._off: list[str] = []
 
-    def machine(self, paper: str) -> str:
-        """Returns the profile to simulate: the user's, or else the paper's."""
-        chosen = self.chosen_machine or paper
-        self._machines.add(chosen)
-        return chosen
-
-    def pick(self, full: int, small: int) -> int:
-        """Returns the number for the size that runs."""
-        return full if self.size == "full" else small
+    def on(self, paper: str) -> str:
+        """Sets the profile that is simulated, the user's or else the paper's, and returns it."""
+        self.machine = self.chosen_machine or paper
+        self._machines.add(self.machine)
+        return self.machine
 
     def choose(self, full: Iterable[Any], small: Iterable[Any]) -> list[Any]:
         """Returns the cases for the size that runs."""
-        return list(full if self.size == "full" else small)
+        return list(full if self.full else small)
 
-    def say(self, text: str) -> None:
-        """Prints a note for the user on stderr."""
-        print(f"bench {self.name}: {text}", file=sys.stderr)
-
-    def emit(
+    def simulated(
         self,
         case: str,
         variant: str,
-        *,
-        machine: str,
         count: int,
-        seconds: Sequence[float],
+        seconds: float | Sequence[float],
         against: tuple[str, float] | None = None,
         values: dict[str, float] | None = None,
-        conditions: dict[str, Any] | None = None,
+        **conditions: Any,
     ) -> Line:
         """Reports a line of runs that ended and whose bytes add up, and checks the expected values.
 
         Args:
             case: Description of the data that were moved.
             variant: Name of the style or design.
-            machine: Profile that was simulated.
             count: Bytes moved; 0 where the line is not about a rate.
             seconds: Simulated seconds, unless the conditions say otherwise.
             against: Name of the baseline and its median seconds.
             values: Further numbers.
             conditions: Conditions of the line.
         """
-        median_s = statistics.median(seconds)
-        line = make_line(self.name, case, variant, machine, self.commit, count, seconds)
+        times = [seconds] if isinstance(seconds, float) else list(seconds)
+        line = make_line(self.name, case, variant, self.machine, self.commit, count, times)
         line["simulated"] = True
         if against is not None:
-            line |= {"ratio": rounded(against[1] / median_s), "baseline": against[0]}
+            ratio = against[1] / statistics.median(times)
+            line |= {"ratio": rounded(ratio), "baseline": against[0]}
         if values:
             line["values"] = values
-        line["conditions"] = {
-            **({} if self.size == "full" else {"size": "small"}),
-            "simulated": True,
-            **(conditions or {}),
-        }
+        small = {} if self.full else {"size": "small"}
+        line["conditions"] = {**small, "simulated": True, **conditions}
         self.judge(line)
         self._report(line)
         return line

@@ -1,11 +1,9 @@
 """DDTBench: what scientific codes send, packed and unpacked on the host.
 
-The patterns and sizes are those of Schneider, Gerstenberger and Hoefler (EuroMPI'12, with the
-corrections of their public code): faces of grids, sub-boxes, scattered points. Each is packed by a
-prepared copy of the engine, by loops written by hand, and by the MPI library that mpi4py loads.
-
 - The messages of applications, all cases and sizes of DDTBench (Schneider, Gerstenberger, Hoefler,
-  EuroMPI'12), packed and unpacked on the host: WRF, MILC, NAS LU and MG, FFT, SPECFEM3D, LAMMPS.
+  EuroMPI'12, with the corrections of their public code), packed and unpacked on the host: WRF,
+  MILC, NAS LU and MG, FFT, SPECFEM3D, LAMMPS; by a prepared copy of the engine, by loops written by
+  hand, and by the MPI library that mpi4py loads.
 - Follows: Maximal Overlap (IPDPS'16), whose evaluation uses the same messages between GPUs.
 - A repetition is as many packs in a row as take 2 ms, so that the caches are warm. Ours and MPI's
   are called from Python (0.25 and 0.6 us a call); loops by hand are timed in C++.
@@ -252,7 +250,6 @@ class Message:
         self.elements = [part.elements() for part in parts]
         self.wanted = self.content()
         self.packed = np.zeros(self.wanted.nbytes, np.uint8)
-        self.hand = [part.by_hand() for part in parts]
 
     def content(self) -> Bytes:
         """Returns the elements of all arrays, packed by NumPy."""
@@ -285,48 +282,39 @@ class Message:
 
     def by_hand(self, unpacks: bool) -> Callable[[], float]:
         """Returns loops written by hand."""
-        packed = self.packed.ctypes.data
-        once = time_by_hand(self.hand, packed, unpacks, 2)
-        turns = max(int(TURN_SECONDS / max(once, 1e-7)), 1)
-        return lambda: time_by_hand(self.hand, packed, unpacks, turns)
+        given = [part.by_hand() for part in self.parts], self.packed.ctypes.data, unpacks
+        turns = max(int(TURN_SECONDS / max(time_by_hand(*given, 2), 1e-7)), 1)
+        return lambda: time_by_hand(*given, turns)
 
     def variants(self, unpacks: bool) -> Iterator[Variant]:
         """Yields all ways to pack, or to unpack."""
-
-        def check() -> bool:
-            return self.check(unpacks)
-
-        def prepare() -> None:
-            self.prepare(unpacks)
-
-        prepare()
-        timed: dict[str, Any] = {"timed": "python"}
-        yield Variant("tranship", in_turns(self.ours(unpacks)), check, prepare, timed)
-        yield Variant("by hand", self.by_hand(unpacks), check, prepare, {"timed": "c++"})
+        self.prepare(unpacks)
+        runs: dict[str, tuple[Callable[[], float], dict[str, Any]]] = {
+            "tranship": (in_turns(self.ours(unpacks)), {"timed": "python"}),
+            "by hand": (self.by_hand(unpacks), {"timed": "c++"}),
+        }
         if self.mpi is not None:
             made = [mpi_type(self.mpi.mpi, part) for part in self.parts]
             whole = self.mpi.message([part.array for part in self.parts], made)
-            call = self.mpi.call(whole, self.packed, unpacks)
-            timed = {**timed, "library": self.mpi.name}
-            yield Variant("mpi", in_turns(call), check, prepare, timed)
-        copy = np.empty_like(self.packed)
-        yield Variant("memcpy", memcpy_run(self.packed, copy), lambda: True, lambda: None)
+            call = in_turns(self.mpi.call(whole, self.packed, unpacks))
+            runs["mpi"] = (call, {"timed": "python", "library": self.mpi.name})
+        for name, (run, how) in runs.items():
+            yield Variant(
+                name, run, partial(self.check, unpacks), partial(self.prepare, unpacks), how
+            )
+        yield Variant("memcpy", memcpy_run(self.packed, np.empty_like(self.packed)))
 
 
 @measures("ddtbench", "DDTBench: messages of applications packed and unpacked, beside MPI")
 def ddtbench(bench: Bench) -> None:
     """Measures every case of DDTBench; in small size, the smallest of each."""
+    bench.cold = False
     mpi = load_mpi(bench)
     all_cases = cases() if bench.full else one_of_each(cases())
     with Engine() as engine:
         for name, make in all_cases:
             message = Message(engine, mpi, make())
-            for unpacks in (False, True):
-                bench.measure(
-                    beside(mpi, f"{name}, {'unpack' if unpacks else 'pack'}"),
-                    message.variants(unpacks),
-                    message.wanted.nbytes,
-                    repetitions=bench.pick(9, 1),
-                    cold=False,
-                    baseline="by hand",
-                )
+            for unpacks, way in ((False, "pack"), (True, "unpack")):
+                case = beside(mpi, f"{name}, {way}")
+                count = message.wanted.nbytes
+                bench.measure(case, message.variants(unpacks), count, 9, "by hand")

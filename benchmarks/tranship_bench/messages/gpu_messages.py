@@ -3,8 +3,7 @@
 The latency-oriented design is that to which Maximal Overlap (IPDPS'16) compares itself: one
 stream, and a wait for the GPU after each step (pack, wire, unpack).
 
-- every case of DDTBench from a GPU to another process's GPU and back: straight, and packed; beside
-  the latency-oriented design (a wait after each step; Maximal Overlap, IPDPS'16).
+Every case goes straight, and packed, beside it.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import numpy as np
 
 from tranship.typed_ends import packed_places
 
-from ..gpu.copies import raw, raw_copy
+from ..gpu.copies import Side
 from ..gpu.crew import LATENCY_ORIENTED, WIRE, Member, open_crew
-from ..harness import Bench, Bytes, random_bytes, same
+from ..harness import Bench, blank, nothing, random_bytes, same
 from ..registry import measures
 from .ddtbench import cases, one_of_each
 
@@ -40,19 +39,19 @@ class MessageMember(Member):
         self.begins = [0, *ends[:-1]]
         span, nbytes = ends[-1], sum(kind.nbytes for kind in self.kinds)
         self.content = [random_bytes(span, rank + 1) for rank in (0, 1)]
-        self.spoiled = np.full(span, 0xA5, np.uint8)
-        self.source, self.target = (self.empty(span) for _ in range(2))
-        self.out, self.arrived = (self.empty(nbytes) for _ in range(2))
-        self.write(self.source, self.content[self.rank])
-        self.wanted = self.spoiled.copy()
+        source, self.target = (Side(self.engine, self.device, (span,), "u1") for _ in range(2))
+        out, self.arrived = (Side(self.engine, self.device, (nbytes,), "u1") for _ in range(2))
+        self.source, self.out = source.array, out.array
+        source.write(self.content[self.rank])
+        self.wanted = blank(span)
         packed = self.engine.pack(self.parts_of(self.content[1 - self.rank]), self.kinds)
         self.engine.unpack(packed, self.parts_of(self.wanted), self.kinds)
-        self.export("target", self.target)
-        self.export("arrived", self.arrived)
+        self.export("target", self.target.array)
+        self.export("arrived", self.arrived.array)
 
     def connect(self) -> None:
         engine, kinds, places = self.engine, self.kinds, packed_places(self.kinds)
-        source, target = self.parts_of(self.source), self.parts_of(self.target)
+        source, target = self.parts_of(self.source), self.parts_of(self.target.array)
         peer = self.peers[1 - self.rank]
         assert peer is not None
         # The types count from the first byte of the other process's one array.
@@ -65,17 +64,9 @@ class MessageMember(Member):
         )
         self.wire = engine.prepare(self.out, peer["arrived"])
         self.unpack = engine.prepare_all(
-            [(self.arrived, array) for array in target],
+            [(self.arrived.array, array) for array in target],
             types=list(zip(places, kinds, strict=True)),
         )
-
-    def empty(self, count: int) -> Any:
-        """Returns memory of this process's GPU."""
-        return self.engine.empty((count,), "u1", memory=self.device)
-
-    def write(self, array: Any, data: Bytes) -> None:
-        """Writes to memory of the GPU by a bare copy."""
-        raw(self.engine, [raw_copy(data, array, int(self.device[6:]))])
 
     def parts_of(self, memory: Any) -> list[Any]:
         """Returns the arrays of the message in one block of memory."""
@@ -83,13 +74,11 @@ class MessageMember(Member):
         return [memory[begin : begin + size] for begin, size in pairs]
 
     def spoil(self) -> None:
-        self.write(self.target, self.spoiled)
-        self.write(self.arrived, self.spoiled[: self.arrived.nbytes])
+        self.target.spoil()
+        self.arrived.spoil()
 
     def right(self) -> bool:
-        data = np.empty_like(self.wanted)
-        raw(self.engine, [raw_copy(self.target, data, int(self.device[6:]))])
-        return same(data, self.wanted)
+        return same(self.target.read(), self.wanted)
 
     def ways(self) -> Mapping[str, Callable[[], None]]:
         def step_by_step() -> None:
@@ -99,18 +88,12 @@ class MessageMember(Member):
         def chained() -> None:
             self.wire.start(after=self.pack.start()).wait(timeout=60)
 
-        def wire() -> None:
-            self.wire.start().wait(timeout=60)
+        def done(copy: Any) -> None:
+            copy.start().wait(timeout=60)
 
-        def unpack() -> None:
-            self.unpack.start().wait(timeout=60)
-
-        def direct() -> None:
-            self.direct.start().wait(timeout=60)
-
-        def nothing() -> None:
-            pass
-
+        wire, unpack, direct = (
+            partial(done, copy) for copy in (self.wire, self.unpack, self.direct)
+        )
         return {
             "tranship": partial(self.there_and_back, direct, nothing),
             "tranship, packed": partial(self.there_and_back, chained, unpack),
@@ -118,7 +101,7 @@ class MessageMember(Member):
             WIRE: partial(self.there_and_back, wire, nothing),
         }
 
-    def there_and_back(self, send: Callable[[], None], receive: Callable[[], None]) -> None:
+    def there_and_back(self, send: Callable[[], object], receive: Callable[[], object]) -> None:
         """Sends a message and receives one; the second process receives first."""
         if self.rank == 1:
             self.steps.follow()
@@ -137,7 +120,7 @@ class MessageMember(Member):
 def gpu_messages(bench: Bench) -> None:
     """Measures every case of DDTBench; in small size, the smallest of each."""
     names = [name for name, _ in (cases() if bench.full else one_of_each(cases()))]
-    with open_crew(bench, "messages", MessageMember, 2) as crew:
+    with open_crew(bench, MessageMember, 2) as crew:
         for name in names:
             crew.load(name)
             member = crew.member

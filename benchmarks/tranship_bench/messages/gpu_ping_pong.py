@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from mpi4py import MPI
@@ -18,9 +18,8 @@ from tranship.engine import Engine
 from ..gpu.copies import Copy, Side, address_of, find_library, gpu_count, raw
 from ..harness import random_bytes, same
 from .ddtbench import Part, mpi_type
-from .mpi import Mpi
-from .mpi_samples import print_samples
-from .ping_pong import Way, box, every_second, timed
+from .mpi import Mpi, Timed, Way, mean_of_both, measure_together
+from .ping_pong import box, every_second, way_by
 
 SAMPLE_S = 5e-3
 ROUNDS_MAX = 200
@@ -36,8 +35,7 @@ class Case:
         self.engine = engine
         self.part = part
         self.world = MPI.COMM_WORLD
-        gpus = gpu_count(engine)
-        self.gpu = min(self.world.rank, gpus - 1)
+        self.gpu = min(self.world.rank, gpu_count(engine) - 1)
         self.array = Side(engine, f"device{self.gpu}", (part.array.nbytes,), "u1")
         self.kind = mpi_type(mpi.mpi, part).Commit()
         self.nbytes = self.kind.Get_size()
@@ -49,33 +47,17 @@ class Case:
         kind = part.array.dtype
         self.wanted.view(kind)[index] = content[1 - self.world.rank].view(kind)[index]
 
-    def spoil(self) -> None:
-        """Writes the content, of which the next message replaces a part."""
-        self.array.write(self.content)
-
     def ways(self) -> dict[str, Way]:
         """Returns the ways to send the part, by the variant's name."""
-        found = {"tranship-mpi": self.by_mpi()}
+        process = ctypes.CDLL(None)
+        calls = (process.MPI_Send, process.MPI_Recv)
+        # The unchanged program's way: an array of the GPU, and its type.
+        ours = way_by(self.mpi, calls, address_of(self.array.array), 1, self.kind)
+        found = {"tranship-mpi": ours}
         torch = find_library(self.engine, "torch")
         if torch is not None:
             found["PyTorch by hand"] = self.by_hand(torch)
         return found
-
-    def by_mpi(self) -> Way:
-        """Returns the unchanged program's way: an array of the GPU, and its type."""
-        process = ctypes.CDLL(None)
-        address = ctypes.c_void_p(address_of(self.array.array))
-        kind, world = (self.handle(one) for one in (self.kind, self.world))
-        one, peer, tag = ctypes.c_int(1), ctypes.c_int(1 - self.world.rank), ctypes.c_int(0)
-        status = ctypes.create_string_buffer(MPI._sizeof(MPI.Status))
-        return Way(
-            lambda: process.MPI_Send(address, one, kind, peer, tag, world),
-            lambda: process.MPI_Recv(address, one, kind, peer, tag, world, status),
-        )
-
-    def handle(self, of: Any) -> Any:
-        """Returns the handle of an MPI object as C passes it."""
-        return self.mpi.handle(MPI._handleof(of))
 
     def by_hand(self, torch: Any) -> Way:
         """Returns what a program does that packs with PyTorch, and sends from host memory."""
@@ -97,7 +79,7 @@ class Case:
 
         return Way(send, receive)
 
-    def block_by_block(self) -> float:
+    def block_by_block(self, _: int) -> float:
         """Returns the seconds of a copy for each block, on both sides, without the message."""
         index = self.part.elements() * self.part.array.dtype.itemsize
         run = self.part.box[0][0]
@@ -120,8 +102,8 @@ class Case:
         return seconds
 
     def check(self, way: Way) -> bool:
-        """Whether a message brings every byte, and no other, in both directions."""
-        self.spoil()
+        """Returns whether a message brings every byte, and no other, in both directions."""
+        self.array.write(self.content)  # of which the message replaces a part
         self.world.Barrier()
         if self.world.rank == 0:
             way.send()
@@ -129,27 +111,21 @@ class Case:
             return same(self.array.read(), self.wanted)
         way.receive()
         arrived = self.array.read()
-        self.spoil()  # what is sent back is this process's own part
+        self.array.write(self.content)  # what is sent back is this process's own part
         way.send()
         return same(arrived, self.wanted)
 
 
 def measure(mpi: Mpi, engine: Engine, name: str, part: Part) -> None:
     """Measures one case and prints its line."""
-    world = MPI.COMM_WORLD
     case = Case(mpi, engine, part)
     ways = case.ways()
-    right = all([case.check(way) for way in ways.values()])
-    if not world.allreduce(right, MPI.LAND):
-        print(f"{name}: what arrived differs from what was sent", file=sys.stderr, flush=True)
-        world.Abort(1)
-
-    def timer(way: Way) -> Callable[[int], float]:
-        return lambda rounds: timed(way, rounds)
-
-    timers = {variant: timer(way) for variant, way in ways.items()}
-    timers["a copy for each block"] = lambda rounds: case.block_by_block()
-    print_samples(name, case.nbytes, timers, SAMPLE_S, ROUNDS_MAX)
+    checks = {variant: partial(case.check, way) for variant, way in ways.items()}
+    timers: dict[str, Timed] = {
+        variant: partial(mean_of_both, way) for variant, way in ways.items()
+    }
+    timers["a copy for each block"] = case.block_by_block
+    measure_together(name, case.nbytes, checks, timers, SAMPLE_S, ROUNDS_MAX)
     case.kind.Free()
 
 

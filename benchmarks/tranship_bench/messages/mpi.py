@@ -1,20 +1,42 @@
-"""The MPI library that mpi4py loads, for messages packed in its way."""
+"""The MPI library that mpi4py loads: messages packed in its way, and two processes that measure
+together and print their results.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import json
+import math
 import re
-import time
-from collections.abc import Callable, Sequence
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..harness import Array, Bench, Bytes
+from ..harness import Array, Bench, Bytes, MismatchError, mean_of
 
-__all__ = ["Mpi", "beside", "in_turns", "library_name", "load_mpi"]
+__all__ = [
+    *("Mpi", "Way", "beside", "in_turns", "load_mpi", "mean_of_both", "measure_together"),
+    "run_two_processes",
+]
 
 TURN_SECONDS = 2e-3
 """Time of a repetition, which is many packs in a row."""
+
+PATIENCE_S = 1500.0
+SAMPLES = 9
+
+Timed = Callable[[int], float]
+"""Does the work so many times; returns the seconds of one."""
+
+
+class Way(NamedTuple):
+    """One way to send and to receive a message."""
+
+    send: Callable[[], object]
+    receive: Callable[[], object]
 
 
 class Mpi:
@@ -82,15 +104,87 @@ def load_mpi(bench: Bench) -> Mpi | None:
 
 def in_turns(call: Callable[[], object]) -> Callable[[], float]:
     """Returns a function that times one call, as the mean of many in a row."""
-    begin = time.perf_counter()
-    call()
-    call()
-    turns = max(int(2 * TURN_SECONDS / max(time.perf_counter() - begin, 1e-7)), 1)
+    once = mean_of(call, 2)()
+    return mean_of(call, max(int(TURN_SECONDS / max(once, 1e-7)), 1))
 
-    def seconds() -> float:
-        begin = time.perf_counter()
-        for _ in range(turns):
-            call()
-        return (time.perf_counter() - begin) / turns
 
-    return seconds
+def mean_of_both(way: Way, rounds: int) -> float:
+    """Returns the seconds of one message, as the mean of some rounds there and back."""
+    from mpi4py import MPI
+
+    first, second = way.send, way.receive
+    if MPI.COMM_WORLD.rank == 1:
+        first, second = second, first
+
+    def there_and_back() -> None:
+        first()
+        second()
+
+    MPI.COMM_WORLD.Barrier()
+    return mean_of(there_and_back, rounds)() / 2
+
+
+def measure_together(
+    case: str,
+    count: int,
+    checks: Mapping[str, Callable[[], bool]],
+    ways: Mapping[str, Timed],
+    sample_s: float,
+    rounds_max: int,
+) -> None:
+    """Checks ways, and takes samples of all in turns; the first process prints a line of JSON.
+
+    Args:
+        case: Name of the case.
+        count: Bytes that each way moves.
+        checks: Whether what a way writes is right, by the variant's name.
+        ways: Each variant's work.
+        sample_s: Seconds that a sample should take.
+        rounds_max: Most times that the work is done for one.
+    """
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    for variant, check in checks.items():
+        if not world.allreduce(check(), MPI.LAND):
+            words = f"{case}, {variant}: what arrived differs from what was sent"
+            print(words, file=sys.stderr, flush=True)
+            world.Abort(1)
+    rounds = {}
+    for variant, timed in ways.items():
+        once = world.bcast(timed(3))
+        rounds[variant] = min(max(math.ceil(sample_s / once), 2), rounds_max)
+    seconds: dict[str, list[float]] = {variant: [] for variant in ways}
+    for _ in range(SAMPLES):
+        for variant, timed in ways.items():
+            seconds[variant].append(float(f"{timed(rounds[variant]):.4g}"))
+    if world.rank == 0:
+        library = MPI.Get_library_version().split("\n")[0].strip()
+        line = {"case": case, "bytes": count, "library": library, "seconds": seconds}
+        print(json.dumps(line), flush=True)
+
+
+def run_two_processes(
+    bench: Bench, launcher: Sequence[str], module: str, variables: Mapping[str, str], baseline: str
+) -> None:
+    """Runs a module of this package on two processes, and reports the lines that it prints.
+
+    Raises:
+        MismatchError: A process failed.
+    """
+    words = [f"{name}={value}" for name, value in variables.items()]
+    program = [sys.executable, "-m", f"tranship_bench.{module}"]
+    size = "full" if bench.full else "small"
+    command = [*launcher, "-n", "2", "env", *words, *program, size]
+    bench.say(f"running {shlex.join(command)}")
+    outcome = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=False
+    )
+    if outcome.returncode != 0:
+        raise MismatchError(f"the processes failed with exit code {outcome.returncode}")
+    for line in outcome.stdout.splitlines():
+        found = json.loads(line)
+        library = library_name(found["library"])
+        conditions = {"library": library, "cold": False, "timed": "python"}
+        case = f"{found['case']}, {library.rpartition(' ')[0]}"
+        bench.report(case, found["seconds"], found["bytes"], baseline, conditions)

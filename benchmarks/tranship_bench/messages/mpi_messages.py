@@ -1,9 +1,5 @@
 """DDTBench's messages between two MPI processes, with `libtranship-mpi.so` and without.
 
-Both processes run with the library preloaded; what the MPI library does alone is measured in the
-same run, by its ``PMPI_`` functions. Besides the applications' messages: every second three floats
-of a vector, and boxes of an array of doubles.
-
 ``mpi-messages``: DDTBench's messages, every second three floats of a vector, and boxes of 192 x 192
 x 192 doubles, there and back between two processes of an MPI program: by the MPI library alone
 (`mpi`), with `libtranship-mpi.so` in front of it (`tranship-mpi`), and the same bytes side by side
@@ -28,7 +24,7 @@ from tranship.errors import Error
 from ..gpu.copies import gpu_engine
 from ..harness import Bench, SkippedError
 from ..registry import measures
-from .mpi_processes import emit_case, two_processes
+from .mpi import run_two_processes
 
 
 @measures(
@@ -39,8 +35,7 @@ def mpi_messages(bench: Bench) -> None:
     packed, and nothing is measured before.
     """
     launcher, variables = with_library(bench.full)
-    for found in two_processes(bench, launcher, "messages.ping_pong", variables):
-        emit_case(bench, found, "mpi")
+    run_two_processes(bench, launcher, "messages.ping_pong", variables, "mpi")
 
 
 @measures(
@@ -51,8 +46,8 @@ def gpu_mpi(bench: Bench) -> None:
     with gpu_engine(bench):
         pass  # there is a GPU; emulated ones are host memory to the library
     launcher, variables = with_library(False)
-    for found in two_processes(bench, launcher, "messages.gpu_ping_pong", variables):
-        emit_case(bench, found, "a copy for each block")
+    block_by_block = "a copy for each block"
+    run_two_processes(bench, launcher, "messages.gpu_ping_pong", variables, block_by_block)
 
 
 def with_library(measured: bool) -> tuple[list[str], dict[str, str]]:

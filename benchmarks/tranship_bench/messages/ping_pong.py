@@ -7,28 +7,19 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from mpi4py import MPI
 
 from ..harness import same
 from .ddtbench import Part, cases, four, mpi_type, one_of_each, sub_box
-from .mpi import Mpi
-from .mpi_samples import print_samples
+from .mpi import Mpi, Way, mean_of_both, measure_together
 
 SAMPLE_S = 5e-3
 ROUNDS_MAX = 2000
-
-
-class Way(NamedTuple):
-    """One way to send and to receive a message."""
-
-    send: Callable[[], object]
-    receive: Callable[[], object]
 
 
 def more_cases() -> Iterator[tuple[str, Callable[[], list[Part]]]]:
@@ -71,40 +62,21 @@ class Case:
         else:
             self.whole = mpi.message([part.array for part in parts], made)
         self.dense = np.zeros(self.whole.Get_size(), np.uint8)
-        self.peer = 1 - MPI.COMM_WORLD.rank
 
     def ways(self) -> dict[str, Way]:
         """Returns the ways to send the message, by the variant's name."""
-        this_process = ctypes.CDLL(None)
+        process = ctypes.CDLL(None)
         alone = (self.mpi.library.PMPI_Send, self.mpi.library.PMPI_Recv)
-        packed = (this_process.MPI_Send, this_process.MPI_Recv)
-        items = ctypes.c_void_p(self.address)
-        whole = self.handle(self.whole)
-        dense = ctypes.c_void_p(self.dense.ctypes.data)
-        byte = self.handle(MPI.BYTE)
+        packed = (process.MPI_Send, process.MPI_Recv)
+        dense = self.dense.ctypes.data
         return {
-            "mpi": self.way(alone, items, 1, whole),
-            "tranship-mpi": self.way(packed, items, 1, whole),
-            "contiguous": self.way(alone, dense, self.dense.nbytes, byte),
+            "mpi": way_by(self.mpi, alone, self.address, 1, self.whole),
+            "tranship-mpi": way_by(self.mpi, packed, self.address, 1, self.whole),
+            "contiguous": way_by(self.mpi, alone, dense, self.dense.nbytes, MPI.BYTE),
         }
 
-    def handle(self, of: Any) -> Any:
-        """Returns the handle of an MPI object as C passes it."""
-        return self.mpi.handle(MPI._handleof(of))
-
-    def way(self, calls: tuple[Any, Any], address: Any, count: int, kind: Any) -> Way:
-        """Returns a way by these two functions."""
-        send, receive = calls
-        world, peer = self.handle(MPI.COMM_WORLD), ctypes.c_int(self.peer)
-        number, tag = ctypes.c_int(count), ctypes.c_int(0)
-        status = ctypes.create_string_buffer(MPI._sizeof(MPI.Status))
-        return Way(
-            lambda: send(address, number, kind, peer, tag, world),
-            lambda: receive(address, number, kind, peer, tag, world, status),
-        )
-
     def check(self, way: Way) -> bool:
-        """Whether a message brings every byte, and no other, in both directions."""
+        """Returns whether a message brings every byte, and no other, in both directions."""
         before = [part.array.copy() for part in self.parts]
         for receiver in (0, 1):
             if MPI.COMM_WORLD.rank == receiver:
@@ -117,30 +89,26 @@ class Case:
         return all(same(part.array, array) for part, array in pairs)
 
 
-def timed(way: Way, rounds: int) -> float:
-    """Returns the seconds of one message, as the mean of some rounds there and back."""
-    first, second = way.send, way.receive
-    if MPI.COMM_WORLD.rank == 1:
-        first, second = second, first
-    MPI.COMM_WORLD.Barrier()
-    begin = time.perf_counter()
-    for _ in range(rounds):
-        first()
-        second()
-    return (time.perf_counter() - begin) / rounds / 2
+def way_by(mpi: Mpi, calls: tuple[Any, Any], address: int, count: int, kind: Any) -> Way:
+    """Returns the way by the two functions that send and receive elements of a type."""
+    send, receive = calls
+    handle, world = (mpi.handle(MPI._handleof(one)) for one in (kind, MPI.COMM_WORLD))
+    peer, tag = ctypes.c_int(1 - MPI.COMM_WORLD.rank), ctypes.c_int(0)
+    items, number = ctypes.c_void_p(address), ctypes.c_int(count)
+    status = ctypes.create_string_buffer(MPI._sizeof(MPI.Status))
+    return Way(
+        lambda: send(items, number, handle, peer, tag, world),
+        lambda: receive(items, number, handle, peer, tag, world, status),
+    )
 
 
-def measure(mpi: Mpi, case_name: str, parts: list[Part]) -> None:
+def measure(mpi: Mpi, name: str, parts: list[Part]) -> None:
     """Measures one case and prints its line."""
-    world = MPI.COMM_WORLD
     case = Case(mpi, parts)
     ways = case.ways()
-    right = all([case.check(way) for variant, way in ways.items() if variant != "contiguous"])
-    if not world.allreduce(right, MPI.LAND):
-        print(f"{case_name}: what arrived differs from what was sent", file=sys.stderr, flush=True)
-        world.Abort(1)
-    timers = {variant: partial(timed, way) for variant, way in ways.items()}
-    print_samples(case_name, case.dense.nbytes, timers, SAMPLE_S / 2, ROUNDS_MAX)
+    checks = {variant: partial(case.check, ways[variant]) for variant in ("mpi", "tranship-mpi")}
+    timers = {variant: partial(mean_of_both, way) for variant, way in ways.items()}
+    measure_together(name, case.dense.nbytes, checks, timers, SAMPLE_S / 2, ROUNDS_MAX)
     case.whole.Free()
 
 

@@ -1,8 +1,5 @@
 """Random types, packed and unpacked on the host, beside MPI.
 
-DDTBench's messages are few. Users have any type: vectors of lists, structs of boxes, lists of small
-vectors, elements of every width.
-
 - Random types (vectors, lists, structs, subarrays, of up to three levels and four element widths,
   0.5 KB to 2 MB), packed and unpacked on the host by prepared copies, beside the MPI library that
   mpi4py loads, whose packed bytes ours are compared with.
@@ -13,9 +10,9 @@ vectors, elements of every width.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,15 +22,14 @@ from tranship.engine import Engine
 from tranship.type_constructors import as_type
 from tranship.types import Datatype
 
-from ..harness import Array, Bench, Bytes, Variant, spoil
+from ..harness import Array, Bench, Bytes, MismatchError, Variant, spoil
 from ..host.copies import memcpy_run
-from ..quantiles import QUANTILES, emit_quantiles
+from ..quantiles import Outcome, report_quantiles
 from ..registry import SeedOptions, measures
 from .mpi import Mpi, beside, in_turns, load_mpi
 
 ELEMENTS = {"f4": "FLOAT", "f8": "DOUBLE", "i2": "SHORT", "u1": "UNSIGNED_CHAR"}
 SPAN_MAX = 200 << 20
-WORST_COUNT = 20
 Build = Callable[[Any], Any]
 """Builds the MPI type, given mpi4py.MPI."""
 
@@ -53,14 +49,17 @@ def random_types(bench: Bench) -> None:
     options = bench.options
     count = options.cases or bench.pick(150, 12)
     bench.conditions = {"seed": options.seed}
+    bench.cold = False
     mpi = load_mpi(bench)
-    ratios: dict[str, list[tuple[float, str]]] = {"pack": [], "unpack": []}
+    outcomes: dict[str, list[Outcome]] = {}
     with Engine() as engine:
         for drawn in draw_all(options.seed, count):
-            for way, ratio in compare(bench, engine, mpi, drawn):
-                ratios[way].append((ratio, f"{drawn.number}: {drawn.type!r}"))
-    if mpi is not None:
-        report(bench, mpi, ratios)
+            for way, medians in compare(bench, engine, mpi, drawn):
+                if mpi is not None:
+                    ratio = medians["mpi"] / medians["tranship"]
+                    outcome = Outcome(f"{drawn.number}: {drawn.type!r}", ratio)
+                    outcomes.setdefault(beside(mpi, way), []).append(outcome)
+    report_quantiles(bench, outcomes, "mpi")
 
 
 def draw_all(seed: int, count: int) -> Iterator[Drawn]:
@@ -147,67 +146,40 @@ def draw_struct(
 
 def compare(
     bench: Bench, engine: Engine, mpi: Mpi | None, drawn: Drawn
-) -> Iterator[tuple[str, float]]:
-    """Measures one type; yields how many times as fast as MPI we are, each way."""
-    source: Array = np.random.default_rng(drawn.number).integers(
-        0, 256, drawn.type.true_upper_bound, np.uint8
-    )
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Measures one type; yields the medians of the variants, each way."""
+    kind = drawn.type
+    generator = np.random.default_rng(drawn.number)
+    source: Array = generator.integers(0, 256, kind.true_upper_bound, np.uint8)
     original = source.copy()
-    packed: Bytes = np.zeros(drawn.type.nbytes, np.uint8)
-    wanted = engine.pack(source, drawn.type)
-    reference = np.zeros_like(packed)
+    packed: Bytes = np.zeros(kind.nbytes, np.uint8)
+    wanted = engine.pack(source, kind)
     whole = mpi.message([source], [drawn.build(mpi.mpi)]) if mpi else None
     if mpi:
-        mpi.call(whole, reference, False)()
-        if not np.array_equal(reference, wanted):
-            raise ValueError(f"MPI packs other bytes of {drawn.type!r}")
+        mpi.call(whole, packed, False)()
+        if not np.array_equal(packed, wanted):
+            raise MismatchError(f"MPI packs other bytes of {kind!r}")
 
-    def prepare(unpacks: bool) -> None:
-        if unpacks:
-            packed[:] = wanted
-            source[:] = original
-            engine.unpack(np.zeros_like(packed), source, drawn.type)
-        else:
-            spoil(packed)
+    def clear() -> None:
+        packed[:] = wanted
+        source[:] = original
+        engine.unpack(np.zeros_like(packed), source, kind)
 
-    for unpacks, way in ((False, "pack"), (True, "unpack")):
+    pack = partial(np.array_equal, packed, wanted), partial(spoil, packed)
+    unpack = partial(np.array_equal, source, original), clear
+    for unpacks, way, (check, prepare) in ((False, "pack", pack), (True, "unpack", unpack)):
         ends = (packed, source) if unpacks else (source, packed)
-        kinds = (None, drawn.type) if unpacks else (drawn.type, None)
-        ready = engine.prepare(*ends, types=kinds)
+        ready = engine.prepare(*ends, types=(None, kind) if unpacks else (kind, None))
+        prepare()
 
-        def check(unpacks: bool = unpacks) -> bool:
-            return np.array_equal(source, original) if unpacks else np.array_equal(packed, wanted)
+        def ours(ready: Any = ready) -> None:
+            ready.start().wait()
 
-        def clear(unpacks: bool = unpacks) -> None:
-            prepare(unpacks)
-
-        clear()
-        ours = in_turns(lambda ready=ready: ready.start().wait())  # type: ignore[misc]
-        variants = [Variant("tranship", ours, check, clear, {"timed": "python"})]
+        runs: dict[str, Callable[[], object]] = {"tranship": ours}
         if mpi:
-            call = in_turns(mpi.call(whole, packed, unpacks))
-            variants.append(Variant("mpi", call, check, clear, {"library": mpi.name}))
-        copy = np.empty_like(packed)
-        variants.append(Variant("memcpy", memcpy_run(packed, copy), lambda: True, lambda: None))
-        medians = bench.measure(
-            beside(mpi, f"{drawn.number}: {drawn.type!r}, {way}"),
-            variants,
-            packed.nbytes,
-            repetitions=bench.pick(5, 1),
-            cold=False,
-            baseline="mpi" if mpi else "memcpy",
-        )
-        if mpi:
-            yield way, medians["mpi"] / medians["tranship"]
-
-
-def report(bench: Bench, mpi: Mpi, ratios: dict[str, list[tuple[float, str]]]) -> None:
-    """Reports the quantiles, and prints the worst cases on stderr."""
-    table = [f"{'over MPI':12} {'types':>6} " + " ".join(f"{name:>7}" for name in QUANTILES)]
-    for way, found in ratios.items():
-        values = [ratio for ratio, _ in found]
-        columns = emit_quantiles(bench, beside(mpi, way), values, baseline="mpi")
-        table.append(f"{way:12} {len(found):6} {columns}")
-        worst = sorted(found)[:WORST_COUNT]
-        table += [f"{ratio:6.2f}  {case}" for ratio, case in worst]
-    print("\n".join(table), file=sys.stderr)
+            runs["mpi"] = mpi.call(whole, packed, unpacks)
+        how = {"timed": "python"} | ({"library": mpi.name} if mpi else {})
+        variants = [Variant(name, in_turns(run), check, prepare, how) for name, run in runs.items()]
+        variants.append(Variant("memcpy", memcpy_run(packed, np.empty_like(packed))))
+        case = beside(mpi, f"{drawn.number}: {kind!r}, {way}")
+        yield way, bench.measure(case, variants, packed.nbytes, 5, "mpi" if mpi else "memcpy")

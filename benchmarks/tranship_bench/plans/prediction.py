@@ -18,8 +18,8 @@ import numpy as np
 from tranship.arrays import File, Instance
 from tranship.engine import Engine
 
-from ..files.disk import bench_folder, file_holds, forget, spoil_file, write_file
-from ..harness import Array, Bench, Variant, blank, same, spoil
+from ..files.disk import bench_folder, both_of, file_holds, forget, spoil_file, write_file
+from ..harness import Array, Bench, Variant, blank_array, same, spoil, timed
 from ..processes.data import seeded
 from ..processes.peer import Other
 from ..processes.remote import SEED_HERE
@@ -35,6 +35,7 @@ WITHIN = 0.2
 @measures("prediction", "what plans predict beside what copies take, 1 to 256 MiB")
 def prediction(bench: Bench) -> None:
     """Measures each case at each size; the last line says how many were within 20 %."""
+    bench.cold = False
     found: list[tuple[str, float]] = []
     sizes = SIZES_MIB if bench.full else (1,)
     with bench_folder() as folder, Engine() as engine, Other(engine) as other:
@@ -78,21 +79,16 @@ class Cases:
         case = f"{name}{', converted' if converts else ''}, {self.label}"
         plan = self.engine.plan(source, target)
 
-        def run() -> float:
-            begin = time.perf_counter()
-            self.engine.copy(source, target).wait()
-            return time.perf_counter() - begin
-
         def prepare_clean() -> None:
             prepare()
             # The caches hold none of the copy's data and no data that are still to be written.
             self.bench.read_through_caches()
             self.wake()
 
+        run = timed(lambda: self.engine.copy(source, target).wait())
         conditions = {"predicted_s": plan.seconds, "path": plan.path, "timed": "python"}
         way = Variant("tranship", run, check, prepare_clean, conditions)
-        repetitions = self.bench.pick(9, 1)
-        medians = self.bench.measure(case, [way], self.count, repetitions=repetitions, cold=False)
+        medians = self.bench.measure(case, [way], self.count, 9)
         return case, plan.seconds / medians["tranship"]
 
     def wake(self) -> None:
@@ -102,48 +98,40 @@ class Cases:
             for target in (self.small[1], self.there):
                 self.engine.copy(self.small[0], target).wait()
 
-    def blank(self) -> Array:
-        """Returns a spoiled target."""
-        return blank(self.source.nbytes).view("f4").reshape(self.shape)
+    def laid(self, converts: bool) -> Array:
+        """Returns the source, or its transpose in memory order."""
+        return np.ascontiguousarray(self.source.T) if converts else self.source
 
     def host(self, converts: bool) -> Made:
         """Returns the case in this process: the same layout, or transposed."""
-        target = self.blank()
+        target = blank_array(self.shape, "f4")
         view = target.T if converts else target
-        source = np.ascontiguousarray(self.source.T) if converts else self.source
+        source = self.laid(converts)
         return "host", source, view, lambda: same(target, self.source), lambda: spoil(target)
 
     def fields(self, converts: bool) -> Made:
         """Returns the case of eight fields of f4: records to records, or to one array a field."""
-        names = {f"f{k}": "f4" for k in range(8)}
-        extents = {"x": self.count // 32}
-        target = blank(self.count)
-        layout = "x, F" if converts else "F, x"
+        how: dict[str, Any] = {
+            "extents": {"x": self.count // 32},
+            "fields": {f"f{k}": "f4" for k in range(8)},
+        }
         records = self.source.reshape(-1)[: self.count // 4]
-        expected = records.reshape(-1, 8)
-        wanted = np.ascontiguousarray(expected.T if converts else expected)
-        return (
-            "eight fields",
-            Instance(records, extents=extents, fields=names, layout="F, x"),
-            Instance(target, extents=extents, fields=names, layout=layout),
-            lambda: same(target, wanted),
-            lambda: spoil(target),
-        )
+        wanted = records.reshape(-1, 8)
+        wanted = np.ascontiguousarray(wanted.T) if converts else wanted
+        target = blank_array((self.count,), "u1")
+        source = Instance(records, layout="F, x", **how)
+        into = Instance(target, layout="x, F" if converts else "F, x", **how)
+        return "eight fields", source, into, lambda: same(target, wanted), lambda: spoil(target)
 
     def reading(self, converts: bool) -> Made:
         """Returns the case from a file that is not in the page cache."""
         path = self.folder / "in.bin"
         write_file(path, self.source, self.source.nbytes)
-        target = blank(self.source.nbytes).view("f4")
-        target = target.reshape(self.shape[::-1] if converts else self.shape)
-        wanted = np.ascontiguousarray(self.source.T) if converts else self.source
-
-        def prepare() -> None:
-            spoil(target)
-            forget(path)
-
+        wanted = self.laid(converts)
+        target = blank_array(wanted.shape, "f4")
         source = File(path, extents=self.shape, fields="f4")
         view = target.T if converts else target
+        prepare = both_of(lambda: spoil(target), lambda: forget(path))
         return "file to memory", source, view, lambda: same(target, wanted), prepare
 
     def writing(self, converts: bool) -> Made:
@@ -151,15 +139,10 @@ class Cases:
         path = self.folder / "out.bin"
         write_file(path, None, self.source.nbytes)
         view = self.source.T if converts else self.source
-        wanted = np.ascontiguousarray(view)
+        wanted = self.laid(converts)
         target = File(path, extents=view.shape, fields="f4", mode="r+")
-        return (
-            "memory to file",
-            view,
-            target,
-            lambda: file_holds(path, wanted),
-            lambda: spoil_file(path),
-        )
+        check, prepare = lambda: file_holds(path, wanted), lambda: spoil_file(path)
+        return "memory to file", view, target, check, prepare
 
     def process(self, converts: bool) -> Made:
         """Returns the case to a plain array of another process."""

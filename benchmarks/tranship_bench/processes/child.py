@@ -102,9 +102,9 @@ class Service:
         return result
 
 
-def serve(source: TextIO, target: TextIO, kind: type[Service] = Service) -> None:
-    """Answers requests until the input ends."""
-    with Engine(contact=True) as engine:
+def serve(source: TextIO, target: TextIO, kind: type[Service] = Service, **settings: Any) -> None:
+    """Answers requests until the input ends, with an engine of these settings."""
+    with Engine(contact=True, **settings) as engine:
         print(json.dumps({"contact": engine.contact}), file=target, flush=True)
         service = kind(engine)
         for line in source:

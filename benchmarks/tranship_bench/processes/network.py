@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -27,8 +27,8 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, Variant, each, same
-from ..host.copies import engine_run
+from ..harness import Array, Bench, Variant, same
+from ..host.copies import engine_run, many
 from ..registry import measures
 from .data import seeded
 from .namespaces import network_namespace, why_no_namespaces
@@ -124,45 +124,40 @@ def over(bench: Bench, network: Network) -> None:
             variables = {f"TRANSHIP_{k.upper()}": str(value) for k, value in theirs.items()}
             engine = stack.enter_context(Engine(**settings))
             pairs[name] = (engine, stack.enter_context(Other(engine, variables, network.prefix)))
-        large(bench, network.link, pairs, plain)
+        whole(bench, network.link, pairs, plain, bench.pick(32 << 20, 32 << 10))
         box(bench, network.link, pairs["tranship"], plain)
-        small(bench, network.link, pairs, plain)
+        whole(bench, network.link, pairs, plain, 1, bench.pick(2000, 20))
 
 
 Pairs = dict[str, tuple[Engine, Other]]
 
 
-def large(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
-    """Measures a contiguous array, beside the plain socket."""
-    count = bench.pick(32 << 20, 32 << 10)
+def whole(
+    bench: Bench, link: str, pairs: Pairs, plain: PlainSocket, count: int, copies: int = 0
+) -> None:
+    """Measures an array of `count` numbers of eight bytes, beside the plain socket.
+
+    With `copies`, so many short copies in a row are each waited for.
+    """
     source: Array = seeded((count,), "f8", SEED)
     data = source.data.cast("B")
-    variants = [
-        Variant(
-            name,
-            engine_run(engine, source, other.array("large", "plain", (count,), "f8")),
-            other.checking("large", SEED),
-            other.preparing("large"),
-            {"timed": "python", "link": link},
-        )
-        for name, (engine, other) in pairs.items()
-    ]
+    array = f"{count} numbers"
+    how: dict[str, Any] = {"link": link} | ({"copies": copies} if copies else {})
+    variants = []
+    for name, (engine, other) in pairs.items():
+        there = other.array(array, "plain", (count,), "f8")
+        run = many(engine, source, there, copies) if copies else engine_run(engine, source, there)
+        variants.append(other.variant(name, run, array, SEED, timed="python", **how))
+
+    def there_and_back() -> float:
+        return float(np.median([plain.send(data) for _ in range(copies or 1)]))
+
+    how = {"timed": "python", **how}
     variants.append(
-        Variant(
-            "plain socket",
-            lambda: plain.send(data),
-            lambda: plain.holds(data),
-            lambda: None,
-            {"timed": "python", "link": link},
-        )
+        Variant("plain socket", there_and_back, lambda: plain.holds(data), conditions=how)
     )
-    bench.measure(
-        f"{source.nbytes >> 20} MiB, {link}",
-        variants,
-        source.nbytes,
-        repetitions=bench.pick(9, 1),
-        baseline="plain socket",
-    )
+    size = "8 B" if copies else f"{source.nbytes >> 20} MiB"
+    bench.measure(f"{size}, {link}", variants, source.nbytes, 9, "plain socket")
 
 
 def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket) -> None:
@@ -173,6 +168,7 @@ def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket)
     source = matrix[:, :row_bytes]
     there = other.array("box", "plain", matrix.shape, "u1")[:, :row_bytes]
     packed = np.ascontiguousarray(source)
+    data = packed.data.cast("B")
 
     def check() -> bool:
         back = np.zeros_like(packed)
@@ -182,70 +178,17 @@ def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket)
     def pack_and_send() -> float:
         begin = time.perf_counter()
         np.copyto(packed, source)
-        return time.perf_counter() - begin + plain.send(packed.data.cast("B"))
+        return time.perf_counter() - begin + plain.send(data)
 
+    def prepare() -> None:
+        engine.copy(np.zeros_like(packed), there).wait()
+
+    run = engine_run(engine, source, there)
+    theirs = "NumPy's copy and a plain socket"
+    how = {"timed": "python", "link": link}
     variants = [
-        Variant(
-            "tranship",
-            engine_run(engine, source, there),
-            check,
-            lambda: engine.copy(np.zeros_like(packed), there).wait(),
-            {"timed": "python", "link": link},
-        ),
-        Variant(
-            "NumPy's copy and a plain socket",
-            pack_and_send,
-            lambda: plain.holds(packed.data.cast("B")),
-            lambda: None,
-            {"timed": "python", "link": link},
-        ),
+        Variant("tranship", run, check, prepare, {"timed": "python", "link": link}),
+        Variant(theirs, pack_and_send, lambda: plain.holds(data), conditions=how),
     ]
-    bench.measure(
-        f"box of {packed.nbytes >> 20} MiB in rows of {row_bytes >> 10} KiB, {link}",
-        variants,
-        packed.nbytes,
-        repetitions=bench.pick(9, 1),
-        baseline=variants[1].name,
-    )
-
-
-def timed_many(engine: Engine, source: Array, there: Array, copies: int) -> Callable[[], float]:
-    """Returns a function that times one of `copies` copies in a row, each waited for."""
-    return each(lambda: engine.copy(source, there).wait(), copies)
-
-
-def small(bench: Bench, link: str, pairs: Pairs, plain: PlainSocket) -> None:
-    """Measures eight bytes, each copy waited for."""
-    copies = bench.pick(2000, 20)
-    source: Array = seeded((1,), "f8", SEED)
-    data = source.data.cast("B")
-
-    def there_and_back() -> float:
-        return float(np.median([plain.send(data) for _ in range(copies)]))
-
-    variants = [
-        Variant(
-            name,
-            timed_many(engine, source, other.array("small", "plain", (1,), "f8"), copies),
-            other.checking("small", SEED),
-            other.preparing("small"),
-            {"timed": "python", "copies": copies, "link": link},
-        )
-        for name, (engine, other) in pairs.items()
-    ]
-    variants.append(
-        Variant(
-            "plain socket",
-            there_and_back,
-            lambda: plain.holds(data),
-            lambda: None,
-            {"timed": "python", "copies": copies, "link": link},
-        )
-    )
-    bench.measure(
-        f"8 B, {link}",
-        variants,
-        8,
-        repetitions=bench.pick(9, 1),
-        baseline="plain socket",
-    )
+    case = f"box of {packed.nbytes >> 20} MiB in rows of {row_bytes >> 10} KiB, {link}"
+    bench.measure(case, variants, packed.nbytes, 9, theirs)

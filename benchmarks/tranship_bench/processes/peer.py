@@ -20,6 +20,8 @@ from tranship.engine import Engine
 from tranship.errors import Error
 from tranship.peer import Peer
 
+from ..harness import Variant
+
 ANSWER_SECONDS = 120.0
 """Longest time between a request and its answer."""
 
@@ -33,8 +35,9 @@ class Program(Closing):
         environment: dict[str, str] | None = None,
         *,
         own_group: bool = False,
+        name: str = "",
     ) -> None:
-        self._name = Path(command[1]).name if len(command) > 1 else command[0]
+        self._name = name or Path(command[-1] if len(command) < 2 else command[1]).name
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -125,10 +128,8 @@ class Other(Program):
         prefix: Sequence[str] = (),
     ) -> None:
         environment = child_environment() | (settings or {})
-        super().__init__(
-            [*prefix, sys.executable, "-m", "tranship_bench.processes.child"], environment
-        )
-        self._name = "the other process"
+        command = [*prefix, sys.executable, "-m", "tranship_bench.processes.child"]
+        super().__init__(command, environment, name="the other process")
         self._engine = engine
         self.peer: Peer = engine.connect(self.answer()["contact"])
 
@@ -155,3 +156,17 @@ class Other(Program):
             return bool(answer["same"])
 
         return check
+
+    def variant(
+        self,
+        name: str,
+        run: Callable[[], float],
+        array: str,
+        seed: int,
+        transposed: bool = False,
+        columns: int = 0,
+        **conditions: Any,
+    ) -> Variant:
+        """Returns the variant that brings the bytes of `seed` to an array of the process."""
+        check = self.checking(array, seed, transposed, columns)
+        return Variant(name, run, check, self.preparing(array), conditions)

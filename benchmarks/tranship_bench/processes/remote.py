@@ -9,27 +9,28 @@ transposed.
 - Follows: Maximal Overlap (IPDPS'16): non-contiguous data at throughput.
 - NIXL (`pip install --no-deps nixl-cu13 numpy`) does the same in the same turns:
   `tranship_bench/peers/nixl.py`.
-- Warm, as other libraries are measured, and cold. NIXL's processes are stopped while it is not
-  their turn: they look for work without pause, and there may be no cores to spare.
+- Warm, as other libraries are measured. NIXL's processes are stopped while it is not their turn:
+  they look for work without pause, and there may be no cores to spare.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, SkippedError, Variant, blank, same, spoil
-from ..host.copies import engine_run
+from ..harness import Array, Bench, SkippedError, Variant, as_bytes, blank_array
+from ..host.copies import engine_run, into
 from ..registry import measures
 from . import nixl as peers
 from .data import seeded
 from .peer import Other
 
 SEED_HERE, SEED_THERE = 1, 2
+KINDS = ("plain", "shared")
+"""Memories of the other process."""
 PIECES, PIECE_BYTES = 16384, 512
 
 
@@ -38,147 +39,82 @@ def process(bench: Bench) -> None:
     """Measures copies to and from plain and shared arrays, in the same layout and transposed."""
     shape = (8192, 8192) if bench.full else (256, 512)
     with Engine() as engine, Other(engine) as other:
-        layouts = ProcessLayouts(bench, engine, other, shape)
-        for transposed in (False, True):
-            layouts.measure(transposed)
-
-
-class ProcessLayouts:
-    """Arrays here and in the other process, f32, 256 MiB each in full size."""
-
-    def __init__(self, bench: Bench, engine: Engine, other: Other, shape: tuple[int, int]) -> None:
-        self.bench = bench
-        self.engine = engine
-        self.other = other
-        self.shape = shape
-        self.source = seeded(shape, "f4", SEED_HERE)
-        self.there: dict[str, Any] = {}
-        for kind in ("plain", "shared"):
-            self.there[f"{kind} source"] = other.array(f"{kind} source", kind, shape, "f4")
+        sources = {kind: other.array(f"{kind} source", kind, shape, "f4") for kind in KINDS}
+        for kind in KINDS:
             other.ask("fill", name=f"{kind} source", seed=SEED_THERE)
+        for transposed in (False, True):
+            measure_layout(bench, engine, other, sources, transposed)
 
-    def measure(self, transposed: bool) -> None:
-        """Measures all variants of one case, beside the engine's copy in this process."""
-        source = self.source.T if transposed else self.source
-        target = blank(self.source.nbytes).view("f4").reshape(source.shape)
-        expected = np.ascontiguousarray(source)
-        got = np.ascontiguousarray(self.got(transposed))
-        # A peer's array has no .T: a read into a transposed target here has the same effect.
-        final = blank(self.source.nbytes).view("f4").reshape(source.shape)
-        variants = [self.here(source, target, expected)]
-        for kind in ("plain", "shared"):
-            variants.append(self.put(kind, source, transposed))
-            variants.append(self.get(kind, final, got, transposed))
-        self.bench.measure(
-            f"{'transposed' if transposed else 'same layout'}, f4, {self.shape[0]}x{self.shape[1]}",
-            variants,
-            self.source.nbytes,
-            repetitions=self.bench.pick(9, 1),
-            baseline="in this process",
-        )
 
-    def got(self, transposed: bool) -> Array:
-        """Returns the array that a read should bring."""
-        there = seeded(self.shape, "f4", SEED_THERE)
-        return there.T if transposed else there
+def measure_layout(
+    bench: Bench, engine: Engine, other: Other, sources: dict[str, Any], transposed: bool
+) -> None:
+    """Measures puts and gets in one layout, beside the engine's copy in this process."""
 
-    def here(self, source: Array, target: Array, expected: Array) -> Variant:
-        """Returns the variant of the engine's copy of the same shape in this process."""
-        return Variant(
-            "in this process",
-            engine_run(self.engine, source, target),
-            lambda: same(target, expected),
-            lambda: spoil(target),
-            {"timed": "python", "threads": self.engine.threads},
-        )
+    def laid(array: Array) -> Array:
+        return array.T if transposed else array
 
-    def put(self, kind: str, source: Array, transposed: bool) -> Variant:
-        """Returns the variant from here to an array of the other process, which compares it."""
+    shape = sources["plain"].shape
+    source = laid(seeded(shape, "f4", SEED_HERE))
+    target, final = (blank_array(source.shape, "f4") for _ in range(2))
+    expected = as_bytes(np.ascontiguousarray(source))
+    got = as_bytes(np.ascontiguousarray(laid(seeded(shape, "f4", SEED_THERE))))
+    run = engine_run(engine, source, target)
+    how = {"timed": "python", "threads": engine.threads}
+    variants = [into(as_bytes(target), expected, "in this process", run, **how)]
+    for kind in KINDS:
         name = f"{kind} transposed" if transposed else kind
-        if name not in self.there:
-            self.there[name] = self.other.array(name, kind, source.shape, "f4")
-        return Variant(
-            f"to a {kind} array",
-            engine_run(self.engine, source, self.there[name]),
-            self.other.checking(name, SEED_HERE, transposed),
-            self.other.preparing(name),
-            {"timed": "python"},
-        )
-
-    def get(self, kind: str, final: Array, got: Array, transposed: bool) -> Variant:
-        """Returns the variant from an array of the other process to memory here."""
-        remote = self.there[f"{kind} source"]
-        target = final.T if transposed else final
-        return Variant(
-            f"from a {kind} array",
-            engine_run(self.engine, remote, target),
-            lambda: same(final, got),
-            lambda: spoil(final),
-            {"timed": "python"},
-        )
+        there = other.array(name, kind, source.shape, "f4")
+        run = engine_run(engine, source, there)
+        words = f"to a {kind} array"
+        variants.append(other.variant(words, run, name, SEED_HERE, transposed, timed="python"))
+        run = engine_run(engine, sources[kind], laid(final))
+        variants.append(into(as_bytes(final), got, f"from a {kind} array", run, timed="python"))
+    case = f"{'transposed' if transposed else 'same layout'}, f4, {shape[0]}x{shape[1]}"
+    bench.measure(case, variants, source.nbytes, 9, "in this process")
 
 
 @measures("pieces", "8 MiB as 16,384 pieces to another process, beside NIXL")
 def pieces(bench: Bench) -> None:
     """Measures many short pieces to another process, beside NIXL where it is installed."""
+    bench.cold = False
     count = bench.pick(PIECES, 256)
     columns, stride = PIECE_BYTES // 8, 2 * PIECE_BYTES // 8
     shape = (count, stride)
-    source = blank(count * stride * 8).view("f8").reshape(shape)[:, :columns]
+    source = blank_array(shape, "f8")[:, :columns]
     source[...] = seeded((count, columns), "f8", SEED_HERE)
     with Engine() as engine, Other(engine) as other:
         variants = []
-        for kind in ("plain", "shared"):
-            remote = other.array(kind, kind, shape, "f8")[:, :columns]
-            variants.append(
-                Variant(
-                    f"tranship, {kind} array",
-                    engine_run(engine, source, remote),
-                    other.checking(kind, SEED_HERE, columns=columns),
-                    other.preparing(kind),
-                    {"timed": "python"},
-                )
-            )
+        for kind in KINDS:
+            run = engine_run(engine, source, other.array(kind, kind, shape, "f8")[:, :columns])
+            name = f"tranship, {kind} array"
+            variant = other.variant(name, run, kind, SEED_HERE, columns=columns, timed="python")
+            variants.append(variant)
         bench.conditions["stride_bytes"] = stride * 8
         case = f"{count} pieces of {PIECE_BYTES} B"
-        for cold in (False, True):
-            measure_beside_nixl(
-                bench,
-                f"{case}, cold" if cold else case,
-                variants,
-                Pieces(count, PIECE_BYTES),
-                repetitions=bench.pick(31, 2),
-                cold=cold,
-            )
-
-
-@dataclass(frozen=True)
-class Pieces:
-    """Number of pieces, and bytes of each."""
-
-    count: int
-    bytes: int
+        measure_beside_nixl(bench, case, variants, (count, PIECE_BYTES), 31)
 
 
 def measure_beside_nixl(
     bench: Bench,
     case: str,
     variants: list[Variant],
-    pieces: Pieces,
-    *,
+    pieces: tuple[int, int],
     repetitions: int,
+    *,
     operations: int = 1,
-    cold: bool = False,
 ) -> dict[str, float]:
-    """Measures our variants, and NIXL's in the same turns if NIXL is installed."""
-    total = pieces.count * pieces.bytes
+    """Measures our variants, and NIXL's in the same turns if NIXL is installed.
+
+    `pieces` are their number and bytes; of `operations` writes of NIXL in a row the mean counts.
+    """
+    count, piece_bytes = pieces
+    total = count * piece_bytes
     try:
-        adapter = peers.Nixl(pieces.count, pieces.bytes, 2 * pieces.bytes)
+        adapter = peers.Nixl(count, piece_bytes, 2 * piece_bytes)
     except SkippedError as reason:
         bench.say(f"{case}: not beside NIXL: {reason}")
-        return bench.measure(case, variants, total, repetitions=repetitions, cold=cold)
+        return bench.measure(case, variants, total, repetitions)
     with adapter:
-        variants = [*variants, adapter.variant(operations)]
-        return bench.measure(
-            case, variants, total, repetitions=repetitions, baseline="nixl", cold=cold
-        )
+        ways = [*variants, adapter.variant(operations)]
+        return bench.measure(case, ways, total, repetitions, "nixl")

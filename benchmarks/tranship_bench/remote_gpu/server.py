@@ -1,40 +1,91 @@
 """The server of the remote-GPU experiment: owns the GPU, and sums what the client sends.
 
-The server reads requests as lines of JSON, as `child` does. Within a round of experiments no line
-is exchanged: the client writes the number of an experiment into an array of the server, and the
-server writes the number of the completed experiment into an array of the client.
+The server reads requests as lines of JSON. Within a round of experiments no line is exchanged: the
+client writes the number of an experiment into an array of the server, and the server writes the
+number of the completed experiment into an array of the client.
 """
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 import sys
-import traceback
+import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
-from tranship.errors import Error
+from tranship.errors import Timeout
 
-from ..harness import Array, spoil
-from .parts import DIRECT, NAMES, PINNED, WAIT_SECONDS, wait_for
-from .sum import Triple, computed_by, device_triple, first_gpu, prepare
+from ..harness import WAIT_SECONDS_MAX, Array, blank_array
+from ..processes.child import Service, serve
+from .sum import computed_by, device_triple, first_gpu, prepare
 
-__all__ = ["Server", "run"]
+__all__ = ["DIRECT", "NAMES", "PAGEABLE", "PARTS", "PINNED", "Server", "copy_all", "wait_for"]
+
+PAGEABLE, PINNED, DIRECT = 1, 2, 3
+PARTS = {
+    PAGEABLE: "through pageable memory",
+    PINNED: "through pinned memory",
+    DIRECT: "direct to the GPU",
+}
+"""Parts of the paper, by the memory through which the data pass on the server."""
+
+NAMES = ("left", "right", "total")
+
+SPIN_SECONDS = 0.005
+"""Time for which a wait spins before it sleeps: small experiments never sleep."""
+
+NAP_SECONDS = 0.00005
 
 
-class Server:
+def wait_for(cell: Array, number: int, what: str, check: Callable[[], None] | None = None) -> None:
+    """Waits until another process has written `number` into `cell`.
+
+    Args:
+        cell: Array of one integer.
+        number: Value to wait for.
+        what: Description of the awaited event, for the error.
+        check: Function that is called now and then; what it raises ends the wait.
+
+    Raises:
+        Timeout: The number did not arrive in time.
+    """
+    begin = time.perf_counter()
+    while cell[0] != number:
+        waited_s = time.perf_counter() - begin
+        if waited_s < SPIN_SECONDS:
+            os.sched_yield()  # with few cores, the thread that writes the number needs this core
+            continue
+        if check is not None:
+            check()
+        if waited_s > WAIT_SECONDS_MAX:
+            raise Timeout(
+                f"{what} did not come in {WAIT_SECONDS_MAX:.0f} s",
+                "see what the other process says, or lower --limit",
+            )
+        time.sleep(NAP_SECONDS)
+
+
+def copy_all(engine: Engine, *pairs: tuple[Any, Any]) -> None:
+    """Makes copies at once and waits for the end of the last."""
+    events = [engine.copy(source, target) for source, target in pairs]
+    for event in events:
+        event.wait(timeout=WAIT_SECONDS_MAX)
+
+
+class Server(Service):
     """The requests of the client that the server carries out."""
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        super().__init__(engine)
         self.go = engine.empty(1, "i8")
         self.done = np.zeros(1, "i8")
-        self.host: dict[int, list[Array]] = {}
-        self.device: Triple | None = None
+        self.host: dict[int, list[Any]] = {}
+        self.device: list[Any] = []
         self.client_done: Any = None
         engine.export("go", self.go)
 
@@ -43,34 +94,26 @@ class Server:
         self.client_done = self.engine.connect(contact)["done"]
         return {"computed_by": computed_by(self.engine), "gpu": first_gpu(self.engine)}
 
-    def make(self, part: int, elements: int) -> dict[str, Any]:
+    def make_part(self, part: int, elements: int) -> dict[str, Any]:
         """Makes and exports the vectors of a part."""
-        if self.device is None:
-            self.device = device_triple(self.engine, elements)
-        if part == DIRECT:
-            for name, array in zip(NAMES, self.device, strict=True):
-                self.engine.export(f"{name} {part}", array)
-            return {}
-        memory = "pinned" if part == PINNED else None
-        vectors = self.host[part] = []
-        for name in NAMES:
-            vector: Array = np.empty(elements, "f4")
-            if memory is not None:
-                del vector
-                vector = np.asarray(self.engine.empty(elements, "f4", memory=memory))
-            spoil(vector)  # faults its pages in
-            vectors.append(vector)
+        self.device = self.device or device_triple(self.engine, elements)
+        vectors = self.device
+        if part == PAGEABLE:
+            vectors = self.host[part] = [blank_array((elements,), "f4") for _ in NAMES]
+        elif part == PINNED:
+            pinned = [self.engine.empty(elements, "f4", memory="pinned") for _ in NAMES]
+            vectors = self.host[part] = [np.asarray(one) for one in pinned]
+        for name, vector in zip(NAMES, vectors, strict=True):
             self.engine.export(f"{name} {part}", vector)
         return {}
 
-    def serve(
+    def sum_all(
         self, part: int, elements: int, count: int, first: int, repeats: int
     ) -> dict[str, Any]:
         """Runs experiments numbered from `first`; returns the GPU's seconds of each."""
-        assert self.device is not None
-        left, right, total = (array[:elements] for array in self.device)
-        compute = prepare(self.engine, (left, right, total))
-        host = [vector[:elements] for vector in self.host[part]] if part != DIRECT else []
+        left, right, total = device = [array[:elements] for array in self.device]
+        compute = prepare(self.engine, device)
+        host = [vector[:elements] for vector in self.host.get(part, [])]
         gpu_s = []
         gc.collect()
         gc.disable()
@@ -79,10 +122,10 @@ class Server:
             for number in range(first, first + count):
                 wait_for(self.go, number, f"the client's data of experiment {number}")
                 if host:
-                    self.copy((host[0], left), (host[1], right))
+                    copy_all(self.engine, (host[0], left), (host[1], right))
                 gpu_s.append(compute(repeats))
                 if host:
-                    self.copy((total, host[2]))
+                    copy_all(self.engine, (total, host[2]))
                 self.report(number)
         finally:
             gc.enable()
@@ -91,41 +134,9 @@ class Server:
     def report(self, number: int) -> None:
         """Writes an experiment's number to the client, negated when the experiment begins."""
         self.done[0] = number
-        self.copy((self.done, self.client_done))
-
-    def copy(self, *pairs: tuple[Any, Any]) -> None:
-        """Makes copies at once and waits for the end of the last."""
-        events = [self.engine.copy(source, target) for source, target in pairs]
-        for event in events:
-            event.wait(timeout=WAIT_SECONDS)
-
-    def answer(self, line: str) -> dict[str, Any]:
-        """Carries out the request of one line and returns the reply."""
-        request = json.loads(line)
-        do = request.pop("do")
-        methods: dict[str, Callable[..., dict[str, Any]]] = {
-            "meet": self.meet,
-            "make": self.make,
-            "serve": self.serve,
-        }
-        try:
-            result: dict[str, Any] = methods[do](**request)
-        except Exception as error:
-            if not isinstance(error, Error):
-                traceback.print_exc()  # a bug: the client's message is not enough
-            return {"error": f"{do}: {type(error).__name__}: {error}"}
-        return result
-
-
-def run(settings: dict[str, Any], source: TextIO, target: TextIO) -> None:
-    """Answers requests until the input ends."""
-    key = json.loads(source.readline())["key"]
-    with Engine(contact=True, **settings, key=key) as engine:
-        server = Server(engine)
-        print(json.dumps({"contact": engine.contact}), file=target, flush=True)
-        for line in source:
-            print(json.dumps(server.answer(line)), file=target, flush=True)
+        copy_all(self.engine, (self.done, self.client_done))
 
 
 if __name__ == "__main__":
-    run(json.loads(sys.argv[1]), sys.stdin, sys.stdout)
+    key = json.loads(sys.stdin.readline())["key"]
+    serve(sys.stdin, sys.stdout, Server, **json.loads(sys.argv[1]), key=key)

@@ -1,10 +1,8 @@
 """Staging through a server process: put and get of a whole, of objects, of boxes, of small arrays.
 
-The baseline of large ones is the engine's own copy to and from a shared array of another process.
-ADIOS2's SST engine runs in the same turns where it is installed; sst.py describes the comparison.
-
 - 256 MiB of float64 put to a staging server and got from it, whole and as 8 objects; the middle 32
-  MiB of 8 objects; each put with its get; 8 KiB again and again. One client, one server.
+  MiB of 8 objects; each put with its get; 8 KiB again and again. One client, one server. The
+  baseline of large ones is the engine's own copy to and from a shared array of another process.
 - ADIOS2's SST engine (`pip install adios2`) takes its turns in the same run, its writer and its
   reader two processes, as ours are (`tranship_bench/peers/adios2_sst.py`); what the reader got is
   compared each time, outside the time.
@@ -24,11 +22,9 @@ from __future__ import annotations
 
 import itertools
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
@@ -38,7 +34,18 @@ from tranship.engine import Engine
 from tranship.errors import Error
 from tranship.staging import Staging
 
-from ..harness import Array, Bench, MismatchError, SkippedError, Variant, blank, same, spoil
+from ..harness import (
+    Array,
+    Bench,
+    MismatchError,
+    SkippedError,
+    Variant,
+    blank_array,
+    mean_of,
+    same,
+    spoil,
+    timed,
+)
 from ..host.copies import engine_run
 from ..processes.data import seeded
 from ..processes.peer import Other, child_environment
@@ -46,8 +53,6 @@ from ..registry import measures
 from .sst import SETTINGS, Sst, beside
 
 Box = tuple[slice, ...]
-Case = tuple[str, list[Variant], int, str]
-"""Name, variants, bytes, and the name of the baseline."""
 SMALL_SHAPE = (32, 32)
 """Shape of 8 KiB of float64."""
 KEPT = 2
@@ -105,94 +110,68 @@ class Workload:
         for box, block in zip(blocks(data.shape, 2), self.apart, strict=True):
             engine.copy(data[box], block).wait(timeout=60)
 
-    def put(self, name: str, boxes: list[Box]) -> float:
-        """Puts a new version, one object after another; returns the seconds."""
+    def put(self, name: str, boxes: list[Box]) -> None:
+        """Puts a new version, one object after another."""
         self.version += 1
-        begin = time.perf_counter()
         for box in boxes:
             lower = tuple(cut.start for cut in box)
             self.staging.put(name, self.version, self.data[box], lower)
-        return time.perf_counter() - begin
 
-    def get(self, name: str, box: Box, out: Array) -> float:
-        """Gets a box of the last version; returns the seconds."""
+    def get(self, name: str, box: Box, out: Array) -> None:
+        """Gets a box of the last version."""
         lower, upper = tuple(cut.start for cut in box), tuple(cut.stop for cut in box)
-        begin = time.perf_counter()
         self.staging.get(name, "latest", lower, upper, out)
-        return time.perf_counter() - begin
-
-    def arrived(self, name: str) -> bool:
-        """Returns whether the last version is what was put."""
-        return same(self.staging.get(name, self.version), self.data)
 
     def putting(self, name: str, boxes: list[Box]) -> Variant:
         """Returns the variant that puts the whole."""
-        return Variant(
-            f"put, {name}",
-            lambda: self.put(name, boxes),
-            lambda: self.arrived(name),
-            lambda: None,
-            {"timed": "python"},
-        )
+
+        def arrived() -> bool:
+            return same(self.staging.get(name, self.version), self.data)
+
+        run = timed(lambda: self.put(name, boxes))
+        return Variant(f"put, {name}", run, arrived, conditions={"timed": "python"})
+
+    def into(self, name: str, run: Callable[[], float], box: Box, out: Array, how: str) -> Variant:
+        """Returns the variant that brings a box to memory here."""
+        expected = np.ascontiguousarray(self.data[box])
+        return Variant(name, run, lambda: same(out, expected), lambda: spoil(out), {"timed": how})
 
     def getting(self, name: str, box: Box, out: Array) -> Variant:
         """Returns the variant that gets what was put last."""
-        expected = np.ascontiguousarray(self.data[box])
-        return Variant(
-            f"get, {name}",
-            lambda: self.get(name, box, out),
-            lambda: same(out, expected),
-            lambda: spoil(out),
-            {"timed": "python"},
+        return self.into(
+            f"get, {name}", timed(lambda: self.get(name, box, out)), box, out, "python"
         )
 
     def passing(self, name: str, boxes: list[Box], whole: Box, out: Array) -> Variant:
         """Returns the variant that puts the whole and then gets it."""
-        return Variant(
-            f"put and get, {name}",
-            lambda: self.put(name, boxes) + self.get(name, whole, out),
-            lambda: same(out, self.data),
-            lambda: spoil(out),
-            {"timed": "python"},
-        )
 
-    def bare(self, box: Box, out: Array, *, put: bool) -> Variant:
-        """Returns the variant of the engine's own copy of the same bytes."""
-        source, target = (self.data[box], self.there[box]) if put else (self.there[box], out)
-        back = blank(out.nbytes).view("f8").reshape(out.shape)
+        def work() -> None:
+            self.put(name, boxes)
+            self.get(name, whole, out)
 
-        def check() -> bool:
-            if put:
-                self.engine.copy(self.there[box], back).wait(timeout=60)
-            return same(back if put else out, np.ascontiguousarray(self.data[box]))
+        return self.into(f"put and get, {name}", timed(work), whole, out, "python")
 
-        run = engine_run(self.engine, source, target)
-        return Variant("copy", run, check, lambda: spoil(out), {"timed": "python"})
+    def bare(self, boxes: list[Box], there: list[Array], out: Array, *, put: bool) -> Variant:
+        """Returns the variant of the engine's own copies of boxes, one after another.
 
-    def bare_blocks(self, out: Array, *, put: bool) -> Variant:
-        """Returns the variant of the engine's copies of eight blocks, one after another."""
-        back = blank(out.nbytes).view("f8").reshape(out.shape)
-        boxes = blocks(self.data.shape, 2)
-        runs = [
-            engine_run(self.engine, self.data[box], block)
-            if put
-            else engine_run(self.engine, block, out[box])
-            for box, block in zip(boxes, self.apart, strict=True)
-        ]
+        They go to arrays of the other process, or from them into memory here for all boxes.
+        """
+        parts = [out] if len(boxes) == 1 else [out[box] for box in boxes]
+        sources = [self.data[box] for box in boxes]
+        ends = zip(sources, there, strict=True) if put else zip(there, parts, strict=True)
+        runs = [engine_run(self.engine, *pair) for pair in ends]
+        expected = np.ascontiguousarray(sources[0]) if len(boxes) == 1 else self.data
 
         def check() -> bool:
-            if put:
-                for box, block in zip(boxes, self.apart, strict=True):
-                    self.engine.copy(block, back[box]).wait(timeout=60)
-            return same(back if put else out, self.data)
+            if put:  # what is in the other process
+                spoil(out)
+                for part, block in zip(parts, there, strict=True):
+                    self.engine.copy(block, part).wait(timeout=60)
+            return same(out, expected)
 
-        return Variant(
-            "copies, 8 objects",
-            lambda: sum(run() for run in runs),
-            check,
-            lambda: spoil(out),
-            {"timed": "python"},
-        )
+        name = "copy" if len(boxes) == 1 else f"copies, {len(boxes)} objects"
+        how = {"timed": "python"}
+        return Variant(name, lambda: sum(run() for run in runs), check, lambda: spoil(out), how)
 
 
 @measures("staging", "boxes put to and got from a staging server, beside the engine's copy")
@@ -229,55 +208,37 @@ def sst_streams(bench: Bench, shape: tuple[int, ...]) -> Iterator[dict[str, Sst]
 
 def large(bench: Bench, work: Workload, streams: dict[str, Sst]) -> None:
     """Measures puts and gets, beside the engine's copies of the same bytes."""
-    shape = work.data.shape
-    whole = tuple(slice(0, n) for n in shape)
-    middle = tuple(slice(n // 4, n // 4 + n // 2) for n in shape)
-    out = blank(work.data.nbytes).view("f8").reshape(shape)
-    part = blank(work.data[middle].nbytes).view("f8").reshape(work.data[middle].shape)
-    names = {"whole": [whole], "8 objects": blocks(shape, 2)}
+    data, there = work.data, work.there
+    whole = tuple(slice(0, n) for n in data.shape)
+    middle = tuple(slice(n // 4, n // 4 + n // 2) for n in data.shape)
+    out, part = blank_array(data.shape, "f8"), blank_array(data[middle].shape, "f8")
+    names = {"whole": [whole], "8 objects": blocks(data.shape, 2)}
     for name, boxes in names.items():
         for _ in range(KEPT + 1):
             work.put(name, boxes)  # touches the server's memory
-    size = f"{work.data.nbytes >> 20} MiB" if bench.full else f"{work.data.nbytes >> 10} KiB"
-    cases: list[Case] = [
-        (
-            f"put {size}",
-            [
-                work.bare(whole, out, put=True),
-                work.bare_blocks(out, put=True),
-                *(work.putting(n, b) for n, b in names.items()),
-            ],
-            work.data.nbytes,
-            "copy",
-        ),
-        (
-            f"get {size}",
-            [
-                work.bare(whole, out, put=False),
-                work.bare_blocks(out, put=False),
-                *(work.getting(n, whole, out) for n in names),
-            ],
-            work.data.nbytes,
-            "copy",
-        ),
-        (
-            "get an eighth, the middle of 8 objects",
-            [work.bare(middle, part, put=False), work.getting("8 objects", middle, part)],
-            part.nbytes,
-            "copy",
-        ),
-        (
-            f"put and get {size}",
-            [work.passing(n, b, whole, out) for n, b in names.items()],
-            work.data.nbytes,
-            "put and get, whole",
-        ),
+    size = f"{data.nbytes >> 20} MiB" if bench.full else f"{data.nbytes >> 10} KiB"
+    bare = {
+        put: [
+            work.bare([whole], [there], out, put=put),
+            work.bare(names["8 objects"], list(work.apart), out, put=put),
+        ]
+        for put in (True, False)
+    }
+    puts = [*bare[True], *(work.putting(name, boxes) for name, boxes in names.items())]
+    gets = [*bare[False], *(work.getting(name, whole, out) for name in names)]
+    eighths = [
+        work.bare([middle], [there[middle]], part, put=False),
+        work.getting("8 objects", middle, part),
     ]
-    if streams:
-        for (_, variants, _, _), theirs in zip(cases, beside(streams, middle), strict=True):
-            variants.extend(theirs)
-    for case, variants, count, baseline in cases:
-        bench.measure(case, variants, count, repetitions=bench.pick(9, 1), baseline=baseline)
+    passed = [work.passing(name, boxes, whole, out) for name, boxes in names.items()]
+    theirs = beside(streams, middle) if streams else [[]] * 4
+    for case, ours, sst, count, baseline in (
+        (f"put {size}", puts, theirs[0], data.nbytes, "copy"),
+        (f"get {size}", gets, theirs[1], data.nbytes, "copy"),
+        ("get an eighth, the middle of 8 objects", eighths, theirs[2], part.nbytes, "copy"),
+        (f"put and get {size}", passed, theirs[3], data.nbytes, "put and get, whole"),
+    ):
+        bench.measure(case, [*ours, *sst], count, 9, baseline)
 
 
 def small(bench: Bench, client: Staging, streams: dict[str, Sst]) -> None:
@@ -285,48 +246,32 @@ def small(bench: Bench, client: Staging, streams: dict[str, Sst]) -> None:
     values = seeded(SMALL_SHAPE, "f8", 2)
     out = np.zeros(SMALL_SHAPE)
     count = bench.pick(20_000, 200)
+    versions = itertools.count(1)
     version = 0
 
-    def puts() -> None:
+    def put() -> None:
         nonlocal version
-        for _ in range(count):
-            version += 1
-            client.put("small", version, values)
+        version = next(versions)
+        client.put("small", version, values)
 
-    def gets() -> None:
-        for _ in range(count):
-            client.get("small", version, (0, 0), SMALL_SHAPE, out)
+    def get() -> None:
+        client.get("small", version, (0, 0), SMALL_SHAPE, out)
 
-    def seconds(work: Callable[[], None]) -> float:
-        begin = time.perf_counter()
-        work()
-        return (time.perf_counter() - begin) / count
-
+    puts, gets = mean_of(put, count), mean_of(get, count)
     puts()
     times: dict[str, list[float]] = {"put": [], "get": []}
     peer_times: dict[str, list[float]] = {"put": [], "get": []}
     for _ in range(5):
-        times["put"].append(seconds(puts))
-        times["get"].append(seconds(gets))
+        times["put"].append(puts())
+        times["get"].append(gets())
         if streams:
-            put_s, get_s = pass_many(streams["small"], count)
+            put_s, get_s = streams["small"].pass_many(count)
             peer_times["put"].append(put_s)
             peer_times["get"].append(get_s)
     if not same(out, values):
-        raise Error("a small object arrived changed")
+        raise MismatchError("a small object arrived changed")
     for what, each in times.items():
         bench.emit(f"{what} 8 KiB", what, values.nbytes, each)
-        bench.say(f"{1 / statistics.median(each):,.0f} {what}s of 8 KiB a second")
     for what, each in peer_times.items() if streams else ():
         conditions = streams["small"].conditions
         bench.emit(f"{what} 8 KiB", "adios2-sst", values.nbytes, each, conditions=conditions)
-        bench.say(f"{1 / statistics.median(each):,.0f} of ADIOS2's SST")
-
-
-def pass_many(stream: Sst, count: int) -> tuple[float, float]:
-    """Returns the writer's and the reader's seconds per step; compares the last of many steps."""
-    stream.aim()
-    times = stream.pass_many(count)
-    if not stream.arrived():
-        raise MismatchError("8 KiB, adios2-sst: what arrived differs from what was sent")
-    return times

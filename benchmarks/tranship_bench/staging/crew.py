@@ -2,69 +2,64 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
 from tranship.closing import Closing
 from tranship.errors import Error
 
+from ..harness import MismatchError
 from ..processes.peer import Program, child_environment
 
-__all__ = ["WORKER", "Crew", "Member", "together"]
-
-WORKER = "tranship_bench.staging.worker"
-
-Answer = Callable[[], dict[str, Any]]
-
-
-class Member(Program):
-    """One process of a crew."""
-
-    def __init__(self, name: str, module: str) -> None:
-        super().__init__([sys.executable, "-m", module], child_environment())
-        self._name = name
-        self.contact = ""
-
-    def ready(self) -> None:
-        """Waits until the process accepts requests."""
-        self.contact = self.answer()["contact"]
-
-    def begin(self, do: str, **arguments: Any) -> Answer:
-        """Sends a request; returns a function that waits for the answer."""
-        self.send(do, **arguments)
-        return self.answer
+__all__ = ["Crew", "all_same", "together"]
 
 
 def together(
-    members: Sequence[Member], do: str, each: Sequence[dict[str, Any]] = (), **common: Any
+    members: Sequence[Program], do: str, each: Sequence[dict[str, Any]] = (), **common: Any
 ) -> list[dict[str, Any]]:
     """Sends a request to all at once, with `each` member's arguments; returns the answers."""
     own = each or [{}] * len(members)
-    answers = [
-        member.begin(do, **common, **arguments)
-        for member, arguments in zip(members, own, strict=True)
-    ]
-    return [answer() for answer in answers]
+    for member, arguments in zip(members, own, strict=True):
+        member.send(do, **common, **arguments)
+    return [member.answer() for member in members]
+
+
+def all_same(answers: Sequence[dict[str, Any]], words: str) -> None:
+    """Refuses wrong data.
+
+    Raises:
+        MismatchError: A process did not get what was put.
+    """
+    if not all(answer["same"] for answer in answers):
+        raise MismatchError(
+            f"{words}: what was got differs from what was put. This is a bug: please report it "
+            "with this line and `tranship topology`"
+        )
 
 
 class Crew(Closing):
     """Processes that are connected to the servers of a contact file.
 
+    Attributes:
+        workers: The processes.
+        contacts: The contact of each process's engine.
+
     Raises:
         Error: One of the processes has failed.
     """
 
-    def __init__(self, count: int, contact: str, module: str = WORKER) -> None:
-        self.cores = os.cpu_count() or 1
+    def __init__(self, count: int, contact: str, module: str = "worker") -> None:
+        command = [sys.executable, "-m", f"tranship_bench.staging.{module}"]
         with ExitStack() as stack:
-            names = [f"process {k}" for k in range(count)]
-            self.workers = [stack.enter_context(Member(name, module)) for name in names]
-            for name, worker in zip(names, self.workers, strict=True):
-                worker.ready()
-                worker.ask("join", contact=contact, name=name)
+            self.workers = [
+                stack.enter_context(Program(command, child_environment(), name=f"process {k}"))
+                for k in range(count)
+            ]
+            self.contacts = [worker.answer()["contact"] for worker in self.workers]
+            names = [{"name": f"process {k}"} for k in range(count)]
+            together(self.workers, "join", names, contact=contact)
             self._open = stack.pop_all()
 
     def close(self) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
-import sys
 import time
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from tranship.engine import Engine
 from tranship.staging import Staging
 
 from ..gpu.copies import gpu_engine
-from ..harness import Bench, MismatchError, same
+from ..harness import Bench, MismatchError, same, timed
 from ..processes.data import seeded
 from ..registry import measures
 from .boxes import server_process
@@ -60,14 +59,8 @@ def measure_ways(bench: Bench, memory: str | None) -> None:
                 engine.copy(data, source).wait(timeout=60)
             time.sleep(pause_s)
             for version in range(2 + LATER):
-                begin = time.perf_counter()
-                staging.put("first-use", version, source)
-                puts.append(time.perf_counter() - begin)
+                puts.append(timed(partial(staging.put, "first-use", version, source))())
             if not same(np.asarray(staging.get("first-use", 1 + LATER)), data):
                 raise MismatchError("the last version is not what was put")
-        later = puts[2:]
-        usual = statistics.median(later)
-        bench.emit(way, "later puts", bytes_each, later)
-        for name, seconds in (("first put", puts[0]), ("second put", puts[1])):
-            bench.emit(way, name, bytes_each, [seconds], "later puts", usual / seconds)
-            print(f"{way}: {name} {usual / seconds:.2f} of later ones", file=sys.stderr)
+        seconds = {"later puts": puts[2:], "first put": puts[:1], "second put": puts[1:2]}
+        bench.report(way, seconds, bytes_each, "later puts")

@@ -12,20 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-
 from tranship.engine import Engine
 from tranship.staging import Staging
 
-from ..gpu.copies import Side, gpu_count, gpu_engine, raw, raw_copy
-from ..harness import Bench, Bytes, Variant, random_bytes, same
-from ..host.copies import timed
+from ..gpu.copies import DRIVER, MiB, Side, gpu_count, gpu_engine, raw, raw_copy
+from ..harness import Bench, Bytes, Variant, as_bytes, random_bytes, same, timed
 from ..registry import measures
 from .boxes import KEPT, blocks, server
 
-MiB = 1 << 20
-DRIVER = "cudaMemcpyAsync"
-TIMED = {"timed": "python"}
 IN_A_ROW = 16
 
 
@@ -33,8 +27,8 @@ IN_A_ROW = 16
 def gpu_staging(bench: Bench) -> None:
     """Measures puts and gets of 64 and 256 MiB, and of 1 GiB in GPU memory."""
     with gpu_engine(bench) as engine:
-        gpus = gpu_count(engine)
-        for kind in ("host", "device1" if gpus > 1 else "device0"):
+        bench.awake = False
+        for kind in ("host", "device1" if gpu_count(engine) > 1 else "device0"):
             staged(bench, engine, kind)
 
 
@@ -57,8 +51,7 @@ def staged(bench: Bench, engine: Engine, kind: str) -> None:
 def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data: Bytes) -> None:
     """Measures puts and gets of one size."""
     source, target, other = sides
-    size = source.nbytes
-    name = f"{size // MiB} MiB"
+    name = f"{source.nbytes // MiB} MiB"
     there = "" if other.memory == "pinned" else f", server on {other.memory}"
     boxes = blocks(source.array.shape, 2)
     version = 0
@@ -68,60 +61,39 @@ def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data:
         version += 1
         client.put(name, version, source.array)
 
-    def put_objects() -> None:
+    def arrived() -> bool:
+        return same(as_bytes(client.get(name, version)), data)
+
+    for _ in range(KEPT + 2):  # touches and pins the server's memory
+        put()
         for box in boxes:
             client.put(f"{name} in 8", version, source.array[box], tuple(cut.start for cut in box))
-
-    def get() -> None:
-        client.get(name, version, out=target.array)
-
-    def get_objects() -> None:
-        client.get(f"{name} in 8", "latest", out=target.array)
-
-    def arrived() -> bool:
-        return same(client.get(name, version).reshape(-1).view(np.uint8), data)
-
-    for _ in range(KEPT + 2):
-        put()  # touches and pins the server's memory
-        put_objects()
     other.write(data)
-    up = Variant(
-        DRIVER,
-        lambda: raw(source.engine, [raw_copy(source.array, other.array, 0)]),
-        lambda: same(other.read(), data),
-        other.spoil,
-    )
-    down = Variant(
-        DRIVER,
-        lambda: raw(source.engine, [raw_copy(other.array, target.array, 0)]),
-        lambda: same(target.read(), data),
-        target.spoil,
-    )
-    puts = Variant("put", timed(put), arrived, lambda: None, TIMED)
-    gets, gets_of_8 = (
-        Variant(variant, timed(work), lambda: same(target.read(), data), target.spoil, TIMED)
-        for variant, work in (("get", get), ("get of 8 objects", get_objects))
-    )
-    for case, variants in (("put", [up, puts]), ("get", [down, gets, gets_of_8])):
-        for times, when in ((IN_A_ROW, ""), (1, ", after a pause")):
-            bench.measure(
-                f"{case} {name} of a GPU{there}{when}",
-                [
-                    replace(one, run=in_a_row(one.run, times)) if times > 1 else one
-                    for one in variants
-                ],
-                size * times,
-                repetitions=bench.pick(7, 1),
-                baseline=DRIVER,
-                cold=False,
-            )
+
+    def bare(of: Side, to: Side) -> Variant:
+        copy = raw_copy(of.array, to.array)
+        return to.variant(DRIVER, lambda: raw(to.engine, [copy]), data)
+
+    get = timed(lambda: client.get(name, version, out=target.array))
+    get_objects = timed(lambda: client.get(f"{name} in 8", "latest", out=target.array))
+    puts = Variant("put", timed(put), arrived, conditions={"timed": "python"})
+    gets = target.variant("get", get, data, timed="python")
+    gets_of_8 = target.variant("get of 8 objects", get_objects, data, timed="python")
+    for case, variants in (
+        ("put", [bare(source, other), puts]),
+        ("get", [bare(other, target), gets, gets_of_8]),
+    ):
+        case = f"{case} {name} of a GPU{there}"
+        rows = [replace(one, run=in_a_row(one.run)) for one in variants]
+        bench.measure(case, rows, IN_A_ROW * source.nbytes, 7, DRIVER)
+        bench.measure(f"{case}, after a pause", variants, source.nbytes, 7, DRIVER)
 
 
-def in_a_row(run: Callable[[], float], times: int) -> Callable[[], float]:
-    """Returns a function that times `times` consecutive runs, after one that is not timed."""
+def in_a_row(run: Callable[[], float]) -> Callable[[], float]:
+    """Returns a function that times consecutive runs, after one that is not timed."""
 
     def row() -> float:
         run()
-        return sum(run() for _ in range(times))
+        return sum(run() for _ in range(IN_A_ROW))
 
     return row

@@ -1,27 +1,21 @@
 """The designs of DataSpaces-GPU (Zhang et al., Euro-Par 2023, section 4) beside each other.
 
 Arrays of a GPU through a staging server in another process, which keeps them in host memory;
-`staging_designs` describes the designs.
+`designs.py` describes the designs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
-import numpy as np
-
-from tranship.engine import Engine
-from tranship.staging import Staging
-
-from ..gpu.copies import address_of, gpu_engine, raw
-from ..harness import Bench, Bytes, Variant, random_bytes, same, spoil
-from ..host.copies import timed
+from ..gpu.copies import MiB, gpu_engine
+from ..harness import Bench, Variant, same
+from ..processes.data import seeded
 from ..registry import measures
 from .boxes import KEPT, blocks, server
-from .designs import BASELINE, RECEIVERS, SENDERS, Receiver, Sender
+from .designs import BASELINE, RECEIVERS, SENDERS
+from .worker import Part, Worker
 
-MiB = 1 << 20
 GPU = "device0"
 
 
@@ -32,100 +26,56 @@ GPU = "device0"
 def gpu_staging_designs(bench: Bench) -> None:
     """Measures puts as one object and gets of eight objects: 8 MiB to 1 GiB."""
     sizes = (8 * MiB, 64 * MiB, 256 * MiB, 1024 * MiB) if bench.full else (1 * MiB,)
-    with (
-        gpu_engine(bench) as engine,
-        server(2 * (KEPT + 2) * max(sizes) + 64 * MiB) as contact,
-        Staging(contact, engine=engine) as client,
-    ):
+    with gpu_engine(bench) as engine, server(2 * (KEPT + 2) * max(sizes) + 64 * MiB) as contact:
+        bench.awake = False
+        worker = Worker(engine)
+        worker.join(contact, "client")
         for size in sizes:
-            designs = Designs(engine, client, size)
-            repetitions = bench.pick(7 if size < 512 * MiB else 3, 1)
-            for way, variants in (("put", designs.puts()), ("get", designs.gets())):
-                bench.measure(
-                    f"{way} {size // MiB} MiB of a GPU",
-                    variants,
-                    size,
-                    repetitions=repetitions,
-                    baseline=BASELINE,
-                    cold=False,
-                )
-            designs.discard()
+            measure(bench, worker, size)
+        worker.leave()
 
 
-class Designs:
-    """One size: a variable of its own for puts of one object, and one for gets of eight objects."""
+def measure(bench: Bench, worker: Worker, size: int) -> None:
+    """Measures one size: a variable of its own for puts, and one for gets of eight objects."""
+    name, parts_name = f"{size // MiB} MiB", f"{size // MiB} MiB in parts"
+    shape = (size // 8 // 16384, 128, 128)
+    whole = ((0, 0, 0), shape)
+    data = seeded(shape, "u8", 1).view("f8")
+    objects: list[Part] = []
+    for box in blocks(shape, 2):
+        lower, upper = tuple(cut.start for cut in box), tuple(cut.stop for cut in box)
+        worker.client.put(parts_name, 1, data[box], lower)
+        objects.append(((lower, upper), whole, 1))
+    worker.write_box(name, GPU, whole, 1)
+    worker.fill(name, 0)
+    worker.read_box(parts_name, GPU, whole, objects)
+    version = 0
 
-    def __init__(self, engine: Engine, client: Staging, size: int) -> None:
-        self.engine = engine
-        self.client = client
-        shape = (size // 8 // 16384, 128, 128)
-        self.data = random_bytes(size).view("f8").reshape(shape)
-        corners = [
-            (tuple(cut.start for cut in box), tuple(cut.stop for cut in box))
-            for box in blocks(shape, 2)
-        ]
-        self.sender = Sender(engine, client, GPU, shape)
-        self.receiver = Receiver(engine, client, GPU, ((0, 0, 0), shape), corners)
-        self.bare(self.data, self.sender.source)
-        self.version = 0
-        self.name = f"{size // MiB} MiB"
-        self.parts_name = f"{self.name} in parts"
-        for _ in range(KEPT + 2):
-            self.put("direct")  # touches and pins the server's memory
-        for box in blocks(shape, 2):
-            client.put(self.parts_name, 1, self.data[box], tuple(cut.start for cut in box))
+    def put(design: str) -> float:
+        nonlocal version
+        version += 1
+        return float(worker.put([name], version, [0, 0, 0], design)["seconds"])
 
-    def discard(self) -> None:
-        """Discards the versions of this size, so that the next size has room."""
-        self.client.discard(self.parts_name, 1)
-        for held in range(self.version - KEPT + 1, self.version + 1):
-            self.client.discard(self.name, held)
+    def get(design: str) -> float:
+        return float(worker.get([parts_name], 1, design)["seconds"])
 
-    def bare(self, source: Any, target: Any) -> None:
-        """Copies between the GPU and the host without the engine."""
-        raw(self.engine, [(address_of(source), address_of(target), self.data.nbytes, 0)])
+    def arrived() -> bool:
+        return same(worker.client.get(name, version), data)
 
-    def put(self, design: str) -> None:
-        """Puts a new version as one object."""
-        self.version += 1
-        self.sender.put(design, self.name, self.version, (0, 0, 0))
+    def clear() -> None:
+        worker.clear([parts_name])
 
-    def arrived(self) -> bool:
-        """Returns whether the last version equals the content of the GPU's array."""
-        return same(self.client.get(self.name, self.version), self.data)
-
-    def spoil(self) -> None:
-        """Spoils the target, so that a get that does nothing is detected."""
-        data: Bytes = np.empty(self.data.nbytes, np.uint8)
-        spoil(data)
-        self.bare(data, self.receiver.target)
-
-    def got(self) -> bool:
-        """Returns whether the GPU's array holds all data."""
-        data = np.empty_like(self.data)
-        self.bare(self.receiver.target, data)
-        return same(data, self.data)
-
-    def puts(self) -> list[Variant]:
-        """Returns the variants of all designs of the sender."""
-        conditions = {"timed": "python"}
-        return [
-            Variant(design, self.timed_put(design), self.arrived, lambda: None, conditions)
-            for design in SENDERS
-        ]
-
-    def gets(self) -> list[Variant]:
-        """Returns the variants of all designs of the receiver."""
-        conditions = {"timed": "python", "objects": len(self.receiver.objects)}
-        return [
-            Variant(design, self.timed_get(design), self.got, self.spoil, conditions)
-            for design in RECEIVERS
-        ]
-
-    def timed_put(self, design: str) -> Callable[[], float]:
-        """Returns a function that times one put."""
-        return timed(lambda: self.put(design))
-
-    def timed_get(self, design: str) -> Callable[[], float]:
-        """Returns a function that times one get."""
-        return timed(lambda: self.receiver.get(design, self.parts_name, 1))
+    for _ in range(KEPT + 2):
+        put("direct")  # touches and pins the server's memory
+    how: dict[str, object] = {"timed": "python"}
+    puts = [Variant(one, partial(put, one), arrived, conditions=how) for one in SENDERS]
+    holds, how = partial(worker.holds, parts_name, 0), {**how, "objects": len(objects)}
+    gets = [Variant(one, partial(get, one), holds, clear, how) for one in RECEIVERS]
+    repetitions = 7 if size < 512 * MiB else 3
+    for way, variants in (("put", puts), ("get", gets)):
+        bench.measure(f"{way} {size // MiB} MiB of a GPU", variants, size, repetitions, BASELINE)
+    worker.client.discard(parts_name, 1)  # so that the next size has room
+    for held in range(version - KEPT + 1, version + 1):
+        worker.client.discard(name, held)
+    worker.release(name)
+    worker.release(parts_name)

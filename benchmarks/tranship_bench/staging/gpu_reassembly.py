@@ -1,29 +1,23 @@
 """Objects of a GPU assembled into one array on it (DataSpaces-GPU, section 4.2 and Figure 9b).
 
-One launch for all objects runs beside one launch for each object, as in the paper, and the driver's
-bare copy of as many bytes inside the GPU. Several runs in a row are timed, without Python.
-
-- 8 to 512 objects of a GPU put together to one array on it, 256 MiB and 1 GiB, 3 to 8 dimensions, 1
-  to 16 bytes an element: all in one launch (`copy_all`), and a launch for each (DataSpaces-GPU,
-  section 4.2); beside the driver's copy inside the GPU.
+8 to 512 objects, 256 MiB and 1 GiB, 3 to 8 dimensions, 1 to 16 bytes an element: one launch for
+all (`copy_all`), beside one launch for each object, as in the paper, and the driver's bare copy of
+as many bytes inside the GPU.
 """
 
 from __future__ import annotations
 
 import itertools
-import time
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
 
-from ..gpu.copies import SHORT_TIMES, Side, gpu_engine, raw, raw_copy
-from ..harness import Bench, Variant, random_bytes, same
+from ..gpu.copies import DRIVER, SHORT_TIMES, Side, bare, gpu_engine, raw_copy
+from ..harness import Bench, as_bytes, random_bytes, waited
 from ..registry import measures
-
-MiB = 1 << 20
-DRIVER = "cudaMemcpyAsync"
 
 Shape = tuple[int, ...]
 Box = tuple[slice, ...]
@@ -67,58 +61,22 @@ def gpu_reassembly(bench: Bench) -> None:
 def reassemble(bench: Bench, engine: Engine, name: str, dtype: Any, boxes: list[Box]) -> None:
     """Measures one case: as many objects as boxes, which fill the array."""
     shape = tuple(part.stop for part in boxes[-1])
-    count = int(np.prod(shape)) * dtype.itemsize
-    data = random_bytes(count)
+    kind = dtype.str[1:]
+    target, other = (Side(engine, "device0", shape, kind) for _ in range(2))
+    data = random_bytes(target.nbytes)
+    other.write(data)
     whole = data.view(dtype).reshape(shape)
-    target = Side(engine, "device0", shape, dtype.str[1:])
-    other = Side(engine, "device0", shape, dtype.str[1:])
-    objects = []
+    pairs = []
     for box in boxes:
         part = np.ascontiguousarray(whole[box])
-        side = Side(engine, "device0", part.shape, dtype.str[1:])
-        side.write(part.reshape(-1).view(np.uint8))
-        objects.append(side)
-    out: Any = target.array
-    pairs = [(side.array, out[box]) for side, box in zip(objects, boxes, strict=True)]
-
-    def arrived() -> bool:
-        return same(target.read(), data)
-
-    def way(together: bool) -> Variant:
-        return Variant(
-            "one launch" if together else "a launch for each object",
-            lambda: time_pairs(engine, pairs, together, SHORT_TIMES),
-            arrived,
-            target.spoil,
-            {"objects": len(boxes), "timed": "python"},
-        )
-
-    other.write(data)
-    copy = raw_copy(other.array, target.array, 0)
-    driver = Variant(DRIVER, lambda: raw(engine, [copy] * SHORT_TIMES), arrived, target.spoil, {})
-    bench.measure(
-        name,
-        [driver, way(True), way(False)],
-        count * SHORT_TIMES,
-        repetitions=bench.pick(7, 1),
-        baseline=DRIVER,
-        cold=False,
-        awake=True,
-    )
-
-
-def time_pairs(engine: Engine, pairs: list[tuple[Any, Any]], together: bool, rounds: int) -> float:
-    """Returns the seconds of rounds of copies in all, started together or one by one.
-
-    The wait for the first begins when all are started.
-    """
-    begin = time.perf_counter()
-    events = []
-    for _ in range(rounds):
-        if together:
-            events.append(engine.copy_all(pairs))
-        else:
-            events.extend(engine.copy(*pair) for pair in pairs)
-    for event in events:
-        event.wait(timeout=60)
-    return time.perf_counter() - begin
+        side = Side(engine, "device0", part.shape, kind)
+        side.write(as_bytes(part))
+        pairs.append((side.array, target.array[box]))
+    variants = [bare(engine, raw_copy(other.array, target.array), times=SHORT_TIMES)]
+    for words, starts in (
+        ("one launch", [partial(engine.copy_all, pairs)]),
+        ("a launch for each object", [partial(engine.copy, *pair) for pair in pairs]),
+    ):
+        run = waited(*starts, times=SHORT_TIMES)
+        variants.append(target.variant(words, run, data, objects=len(boxes), timed="python"))
+    bench.measure(name, variants, target.nbytes * SHORT_TIMES, 7, DRIVER)

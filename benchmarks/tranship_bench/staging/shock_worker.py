@@ -1,10 +1,9 @@
-"""A simulation process or a reader process of `staging_shock`, with the demo's solver."""
+"""A simulation process or a reader process of `staging-shock`, with the demo's solver."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,12 @@ from tranship.demo import sedov
 from tranship.demo.exchange import HaloExchange, connect
 from tranship.demo.settings import Decomposition
 from tranship.engine import Engine
-from tranship.staging import Staging
 
 from ..harness import same
 from ..processes.child import serve
-from .designs import Bounds, Receiver, Sender, extents, within
+from .designs import Bounds, Receiver, Sender, within
 from .shock import VARIABLES
-from .worker import Worker, corners
+from .worker import Part, Worker, corners
 
 TIMEOUT_S = 60.0
 TOLERANCE = 1e-5
@@ -28,19 +26,29 @@ TOLERANCE = 1e-5
 
 
 class ShockWorker(Worker):
-    """A process that either simulates a block or reads a box of all blocks, by request."""
+    """A process that either simulates a block or reads a box of all blocks, by request.
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.simulation: Simulation
-        self.analysis: Analysis
+    The data of a version are kept in files, which the readers compare with what they got.
+    """
+
+    simulation: Simulation
+    folder: Path
+    objects: list[Part]
+
+    def keep_in(self, folder: str) -> dict[str, Any]:
+        """Sets the folder of the files."""
+        self.folder = Path(folder)
+        return {}
 
     def begin_blast(
-        self, rank: int, memory: str, cells: list[int], parts: list[int], folder: str
+        self, rank: int, memory: str, cells: list[int], parts: list[int]
     ) -> dict[str, Any]:
         """Makes the block of a simulation."""
         cut = Decomposition(three(cells), three(parts))
-        self.simulation = Simulation(self.engine, self.client, cut, rank, memory, Path(folder))
+        self.simulation = Simulation(self.engine, cut, rank, memory)
+        for name in VARIABLES:
+            sender = Sender(self.engine, self.client, memory, cut.shape)
+            self.senders[name] = (sender, np.empty(cut.shape))
         return {"arrays": self.simulation.xp.__name__}
 
     def meet(self, contacts: list[str]) -> dict[str, Any]:
@@ -48,60 +56,60 @@ class ShockWorker(Worker):
         self.simulation.meet(contacts)
         return {}
 
-    def advance(self, steps: int) -> dict[str, Any]:
-        """Computes `steps` time steps."""
-        self.simulation.advance(steps)
+    def advance(self, version: int) -> dict[str, Any]:
+        """Computes a time step (the paper has 100), and keeps the data that it made."""
+        self.simulation.advance()
+        for name, array in zip(VARIABLES, self.simulation.variables(), strict=True):
+            sender, held = self.senders[name]
+            self.engine.copy(array, sender.source).wait(timeout=TIMEOUT_S)
+            self.engine.copy(sender.source, held).wait(timeout=TIMEOUT_S)
+            np.save(self.file_of(name, version, self.simulation.rank), held)
         return {}
 
-    def publish(self, version: int, design: str) -> dict[str, Any]:
-        """Puts all variables and returns the seconds."""
-        return {"seconds": self.simulation.publish(version, design)}
+    def file_of(self, name: str, version: int, rank: int) -> Path:
+        """Returns the file of a block's data; versions take turns, as servers keep few of them."""
+        return self.folder / f"{name}-{version % 2}-{rank}.npy"
 
-    def begin_reading(
-        self, rank: int, memory: str, box: Bounds, objects: list[Any], folder: str
-    ) -> dict[str, Any]:
-        """Makes the arrays of a reader."""
-        held = [(corners(part), corners(whole), writer) for part, whole, writer in objects]
-        self.analysis = Analysis(self.engine, self.client, memory, corners(box), held, Path(folder))
+    def read_box(self, name: str, memory: str, box: Bounds, objects: list[Part]) -> dict[str, Any]:
+        """Makes the array that `get` fills."""
+        box = corners(box)
+        self.objects = [(corners(part), corners(whole), writer) for part, whole, writer in objects]
+        parts = [part for part, _, _ in self.objects]
+        receiver = Receiver(self.engine, self.client, memory, box, parts)
+        self.receivers[name] = (receiver, np.empty(0))
         return {}
 
-    def clear_all(self) -> dict[str, Any]:
-        """Spoils the arrays of a reader."""
-        self.analysis.clear()
-        return {}
-
-    def receive(self, version: int, design: str) -> dict[str, Any]:
-        """Gets all variables and returns the seconds."""
-        return {"seconds": self.analysis.receive(version, design)}
-
-    def verify_all(self, version: int) -> dict[str, Any]:
-        """Returns whether the arrays equal the simulation's."""
-        return {"same": self.analysis.verify(version)}
+    def holds(self, name: str, version: int) -> bool:
+        """Returns whether an array equals what the simulation held, byte for byte."""
+        values, lower = self.got(name), self.receivers[name][0].box[0]
+        for part, whole, writer in self.objects:
+            held = np.load(self.file_of(name, version, writer), mmap_mode="r")
+            expected = np.ascontiguousarray(held[within(part, whole[0])])
+            if not same(np.ascontiguousarray(values[within(part, lower)]), expected):
+                return False
+        return True
 
     def compress(self) -> dict[str, Any]:
-        """Compresses the received data; returns the factor of compression, 0 without zfpy."""
-        return {"ratio": self.analysis.compress()}
+        """Compresses what was got; returns the factor of compression, 0 without zfpy."""
+        if importlib.util.find_spec("zfpy") is None:
+            return {"ratio": 0.0}
+        import zfpy  # type: ignore[import-not-found,import-untyped,unused-ignore]
+
+        plain, packed = 0, 0
+        for name in VARIABLES:
+            values = self.got(name)
+            tolerance = TOLERANCE * float(np.abs(values).max())
+            plain += values.nbytes
+            packed += len(zfpy.compress_numpy(values, tolerance=tolerance))
+        return {"ratio": plain / packed}
 
 
 class Simulation:
-    """One block of the blast, which it advances and whose variables it puts.
+    """One block of the blast: a CuPy array on its GPU, or a NumPy array in host memory."""
 
-    The state is a CuPy array on the block's GPU, or a NumPy array in host memory.
-    """
-
-    def __init__(
-        self,
-        engine: Engine,
-        client: Staging,
-        cut: Decomposition,
-        rank: int,
-        memory: str,
-        folder: Path,
-    ) -> None:
+    def __init__(self, engine: Engine, cut: Decomposition, rank: int, memory: str) -> None:
         self.engine = engine
-        self.cut = cut
         self.rank = rank
-        self.folder = folder
         self.xp = array_module(memory)
         blast = sedov.Blast(cut.shape[0])
         place = cut.place(rank)
@@ -114,7 +122,6 @@ class Simulation:
         self.state = self.xp.asarray(shared)
         sedov.initial_state(blast, cut.lower(rank), self.state, self.xp)
         self.halo = HaloExchange(engine, self.state, shared, cut, rank, TIMEOUT_S)
-        self.senders = {name: Sender(engine, client, memory, cut.shape) for name in VARIABLES}
         self.step = 0
         self.sweeps = 0
 
@@ -124,98 +131,22 @@ class Simulation:
         peers = {rank: connect(self.engine, contacts[rank], TIMEOUT_S) for rank in others}
         self.halo.connect(peers)
 
-    def advance(self, steps: int) -> None:
-        """Computes `steps` time steps, all blocks together."""
-        for _ in range(steps):
-            rate = self.halo.maximum(self.block.signal_rate(self.state), self.step)
-            time_step = sedov.step_length(rate, 1.0)
-            for axis in sedov.SWEEPS[self.step % len(sedov.SWEEPS)]:
-                self.halo.exchange(axis, self.sweeps)
-                self.block.fill_outer_ghosts(self.state, axis)
-                self.block.sweep(self.state, axis, time_step)
-                self.sweeps += 1
-            self.step += 1
+    def advance(self) -> None:
+        """Computes a time step, all blocks together."""
+        rate = self.halo.maximum(self.block.signal_rate(self.state), self.step)
+        time_step = sedov.step_length(rate, 1.0)
+        for axis in sedov.SWEEPS[self.step % len(sedov.SWEEPS)]:
+            self.halo.exchange(axis, self.sweeps)
+            self.block.fill_outer_ghosts(self.state, axis)
+            self.block.sweep(self.state, axis, time_step)
+            self.sweeps += 1
+        self.step += 1
 
-    def publish(self, version: int, design: str) -> float:
-        """Puts all variables and returns the seconds; keeps the data in files to compare."""
+    def variables(self) -> tuple[Any, Any, Any]:
+        """Returns energy, pressure and density."""
         values = self.block.primitives(sedov.interior(self.state))
         density, pressure = values[sedov.DENSITY], values[sedov.PRESSURE]
-        energy = pressure / ((self.block.blast.gamma - 1.0) * density)
-        lower = self.cut.lower(self.rank)
-        for name, array in zip(VARIABLES, (energy, pressure, density), strict=True):
-            source = self.senders[name].source
-            self.engine.copy(array, source).wait(timeout=TIMEOUT_S)
-            held = np.empty(self.cut.shape)
-            self.engine.copy(source, held).wait(timeout=TIMEOUT_S)
-            np.save(reference(self.folder, name, version, self.rank), held)
-        begin = time.perf_counter()
-        for name, sender in self.senders.items():
-            sender.put(design, name, version, lower)
-        return time.perf_counter() - begin
-
-
-class Analysis:
-    """A reader of one box of all variables, which it compares and compresses."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        client: Staging,
-        memory: str,
-        box: Bounds,
-        objects: list[tuple[Bounds, Bounds, int]],
-        folder: Path,
-    ) -> None:
-        self.engine = engine
-        self.box = box
-        self.objects = objects
-        self.folder = folder
-        parts = [part for part, _, _ in objects]
-        self.receivers = {name: Receiver(engine, client, memory, box, parts) for name in VARIABLES}
-
-    def clear(self) -> None:
-        """Fills the arrays with a value that no field holds."""
-        for receiver in self.receivers.values():
-            nothing = np.full(extents(self.box), np.nan)
-            self.engine.copy(nothing, receiver.target).wait(timeout=TIMEOUT_S)
-
-    def receive(self, version: int, design: str) -> float:
-        """Gets all variables and returns the seconds."""
-        begin = time.perf_counter()
-        for name, receiver in self.receivers.items():
-            receiver.get(design, name, version)
-        return time.perf_counter() - begin
-
-    def got(self, name: str) -> Any:
-        """Returns the received data of a variable, in host memory."""
-        values = np.empty(extents(self.box))
-        self.engine.copy(self.receivers[name].target, values).wait(timeout=TIMEOUT_S)
-        return values
-
-    def verify(self, version: int) -> bool:
-        """Compares the received variables with those of the blocks."""
-        for name in VARIABLES:
-            values = self.got(name)
-            for part, whole, writer in self.objects:
-                held = np.load(reference(self.folder, name, version, writer), mmap_mode="r")
-                expected = np.ascontiguousarray(held[within(part, whole[0])])
-                if not same(np.ascontiguousarray(values[within(part, self.box[0])]), expected):
-                    return False
-        return True
-
-    def compress(self) -> float:
-        """Compresses the received data; returns the factor of compression, 0 without zfpy."""
-        if importlib.util.find_spec("zfpy") is None:
-            return 0.0
-        import zfpy  # type: ignore[import-not-found,import-untyped,unused-ignore]
-
-        plain, packed = 0, 0
-        for name in VARIABLES:
-            values = self.got(name)
-            tolerance = TOLERANCE * float(np.abs(values).max())
-            plain += values.nbytes
-            packed += len(zfpy.compress_numpy(values, tolerance=tolerance))
-        return plain / packed
+        return pressure / ((self.block.blast.gamma - 1.0) * density), pressure, density
 
 
 def array_module(memory: str) -> Any:
@@ -228,11 +159,6 @@ def array_module(memory: str) -> Any:
         return np  # because the GPUs are emulated
     cupy.cuda.Device(int(memory.removeprefix("device"))).use()
     return cupy
-
-
-def reference(folder: Path, name: str, version: int, rank: int) -> Path:
-    """Returns the file of a block's data; versions take turns, as servers keep few of them."""
-    return folder / f"{name}-{version % 2}-{rank}.npy"
 
 
 def three(numbers: list[int]) -> tuple[int, int, int]:

@@ -1,12 +1,8 @@
-"""ADIOS2's SST engine beside the staging service, where it is installed.
+"""ADIOS2's SST engine beside the staging service, where it is installed; see boxes.py.
 
-SST has no server: a step stays in its writer's queue until the reader has taken it, and is read
-once. So a put here is a step of the writer, a get is the reader's next step, and data between the
-two go through sockets, the only transport that the wheel has. The settings are the fastest of those
-that were tried (BP5, BP and FFS; with and without statistics and preloading; sockets and enet). No
-single setting is the fastest for puts and gets: preloading sends the values along with the step, so
-that puts take longer and gets less. Puts are measured without preloading, gets with it, and puts
-with gets in both ways.
+The settings are the fastest of those that were tried (BP5, BP and FFS; with and without statistics
+and preloading; sockets and enet). No single setting is the fastest for puts and gets: preloading
+sends the values along with the step, so that puts take longer and gets less.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from typing import Any
 
 from tranship.closing import Closing
 
-from ..harness import SkippedError, Variant
+from ..harness import MismatchError, SkippedError, Variant
 from ..processes.nixl import adapter_path, installed
 from ..processes.peer import Program
 
@@ -97,10 +93,18 @@ class Sst(Closing):
         return float(self._reader.answer()["end"]) - begin
 
     def pass_many(self, count: int) -> tuple[float, float]:
-        """Returns the writer's and the reader's seconds for each of `count` simultaneous steps."""
+        """Returns the writer's and the reader's seconds for each of `count` simultaneous steps.
+
+        Raises:
+            MismatchError: The last step differs from what was written.
+        """
+        self.aim()
         self._reader.send("gets", count=count)
         put = seconds(self._writer.ask("puts", count=count))
-        return put / count, seconds(self._reader.answer()) / count
+        got = seconds(self._reader.answer())
+        if not self.arrived():
+            raise MismatchError("8 KiB, adios2-sst: what arrived differs from what was sent")
+        return put / count, got / count
 
     def arrived(self) -> bool:
         """Returns whether the last box that was read equals what was written."""

@@ -1,4 +1,4 @@
-"""The client of the remote-GPU experiment, and the same experiment on a local GPU."""
+"""The ways to do the remote-GPU experiment: on a local GPU, and from a client to a server's."""
 
 from __future__ import annotations
 
@@ -7,29 +7,48 @@ import secrets
 import shlex
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
 from tranship.errors import Error
 
-from .. import _loops
-from ..gpu.copies import engine_is_emulated
+from ..gpu.copies import raw, raw_copy
 from ..harness import Array, MismatchError
 from ..processes.peer import Program, child_path
-from .network import Link
-from .parts import NAMES, PARTS, WAIT_SECONDS, wait_for
-from .sum import address_of, device_triple, prepare
+from .server import NAMES, PARTS, copy_all, wait_for
+from .sum import device_triple, prepare
 
-__all__ = ["Local", "Remote", "Sample", "ServerProgram", "TwoCopies", "Vectors", "Way"]
+__all__ = ["Link", "Local", "Remote", "Sample", "ServerProgram", "Session", "TwoCopies", "Vectors"]
 
 SHIFT, SHIFTS = 64, 61
 """Each experiment begins `SHIFT` elements after the previous one in its vectors, so that data which
 an earlier experiment left anywhere on the path are never right."""
 
 CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Link:
+    """The command that starts the server, and the addresses on which both engines listen.
+
+    Attributes:
+        words: Description in result lines.
+        prefix: Words before the command of the server, such as ("ip", "netns", "exec", NAME).
+        client: Address on which the client's engine listens.
+        server: Address on which the server's engine listens.
+        far: Whether the server runs on another machine.
+    """
+
+    words: str = "loopback"
+    prefix: tuple[str, ...] = ()
+    client: str = "127.0.0.1"
+    server: str = "127.0.0.1"
+    far: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,19 +72,15 @@ class Vectors:
     def __init__(self, elements: int) -> None:
         count = elements + SHIFT * SHIFTS
         generator = np.random.default_rng(20211)
-        self.left = generator.random(count, "f4")
-        self.right = generator.random(count, "f4")
-        self.total = np.zeros(count, "f4")
+        self.all = [generator.random(count, "f4"), generator.random(count, "f4")]
+        self.all.append(np.zeros(count, "f4"))
         self._turn = 0
 
-    def turn(self, elements: int) -> tuple[Array, Array, Array]:
+    def turn(self, elements: int) -> list[Array]:
         """Returns the parts of the vectors that the next experiment uses."""
         self._turn += 1
         begin = self._turn % SHIFTS * SHIFT
-        left, right, total = (
-            vector[begin : begin + elements] for vector in (self.left, self.right, self.total)
-        )
-        return left, right, total
+        return [vector[begin : begin + elements] for vector in self.all]
 
 
 def verify(left: Array, right: Array, total: Array, what: str) -> None:
@@ -84,24 +99,31 @@ def verify(left: Array, right: Array, total: Array, what: str) -> None:
             )
 
 
-class Way(Protocol):
-    """One way to do the experiment."""
-
-    part: int
-    transport: str
-
-    def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
-        """Runs `count` experiments of one size and verifies each."""
-
-    def path(self, elements: int) -> str:
-        """Returns the memories through which the inputs pass."""
+def sampled(
+    here: list[Array],
+    what: str,
+    put: Callable[[], object],
+    compute: Callable[[], float],
+    get: Callable[[], object],
+) -> Sample:
+    """Returns the seconds of one experiment, whose result is compared."""
+    begin = time.perf_counter()
+    put()
+    ready = time.perf_counter()
+    gpu_s = compute()
+    summed = time.perf_counter()
+    get()
+    end = time.perf_counter()
+    left, right, total = here
+    verify(left, right, total, what)
+    return Sample(ready - begin, summed - ready, end - summed, gpu_s)
 
 
 class Local:
     """The experiment on a GPU of this process, by copies of the engine."""
 
     part = 0
-    transport = "engine"
+    name = "local"
 
     def __init__(self, engine: Engine, vectors: Vectors, elements: int) -> None:
         self.engine = engine
@@ -110,33 +132,23 @@ class Local:
 
     def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
         """Runs `count` experiments: copies in, sums, copies out."""
-        left, right, total = (array[:elements] for array in self.device)
-        compute = prepare(self.engine, (left, right, total))
+        device = [array[:elements] for array in self.device]
+        compute = partial(prepare(self.engine, device), repeats)
         samples = []
         for _ in range(count):
             here = self.vectors.turn(elements)
-            begin = time.perf_counter()
-            self.put(here[:2], (left, right))
-            ready = time.perf_counter()
-            gpu_s = compute(repeats)
-            summed = time.perf_counter()
-            self.get(total, here[2])
-            end = time.perf_counter()
-            verify(*here, f"local, {self.transport}")
-            samples.append(Sample(ready - begin, summed - ready, end - summed, gpu_s))
+            put = partial(self.copy, *zip(here[:2], device, strict=False))
+            get = partial(self.copy, (device[2], here[2]))
+            samples.append(sampled(here, self.name, put, compute, get))
         return samples
 
-    def put(self, sources: Any, targets: Any) -> None:
-        """Copies the inputs to the GPU, both at once."""
-        copy_all(self.engine, list(zip(sources, targets, strict=True)))
-
-    def get(self, source: Any, target: Array) -> None:
-        """Copies the result from the GPU."""
-        copy_all(self.engine, [(source, target)])
+    def copy(self, *pairs: tuple[Any, Any]) -> None:
+        """Copies between the host and the GPU, all at once."""
+        copy_all(self.engine, *pairs)
 
     def path(self, elements: int) -> str:
         """Returns the engine's plan."""
-        return str(self.engine.plan(self.vectors.left[:elements], self.device[0][:elements]))
+        return str(self.engine.plan(self.vectors.all[0][:elements], self.device[0][:elements]))
 
 
 class TwoCopies(Local):
@@ -144,39 +156,26 @@ class TwoCopies(Local):
     the driver to the GPU, one after the other.
     """
 
-    transport = "two copies"
+    name = "local, two copies"
 
     def __init__(self, engine: Engine, vectors: Vectors, elements: int) -> None:
         super().__init__(engine, vectors, elements)
-        pinned = [np.asarray(engine.empty(elements, "f4", memory="pinned")) for _ in range(3)]
-        self.pinned = pinned
+        self.pinned = [engine.empty(elements, "f4", memory="pinned") for _ in range(2)]
 
-    def put(self, sources: Any, targets: Any) -> None:
-        """Copies both inputs to the GPU, one after the other."""
-        for source, pinned, target in zip(sources, self.pinned, targets, strict=False):
-            np.copyto(pinned[: source.size], source)
-            self.drive(pinned.ctypes.data, address_of(target), source.nbytes)
-
-    def get(self, source: Any, target: Array) -> None:
-        """Copies the result from the GPU."""
-        pinned = self.pinned[2]
-        self.drive(address_of(source), pinned.ctypes.data, target.nbytes)
-        np.copyto(target, pinned[: target.size])
-
-    def drive(self, source: int, target: int, count: int) -> None:
-        """Makes a bare copy of the driver and waits for its end."""
-        _loops.time_gpu_copies([(source, target, count, 0)], engine_is_emulated(self.engine))
+    def copy(self, *pairs: tuple[Any, Any]) -> None:
+        """Copies between the host and the GPU through pinned memory, one after the other."""
+        for (source, target), whole in zip(pairs, self.pinned, strict=False):
+            staged = np.asarray(whole[: source.size])
+            if isinstance(source, np.ndarray):
+                np.copyto(staged, source)
+                raw(self.engine, [raw_copy(staged, target)])
+            else:
+                raw(self.engine, [raw_copy(source, staged)])
+                np.copyto(target, staged)
 
     def path(self, elements: int) -> str:
         """Returns the path in the notation of the planner."""
         return "host0 > pinned0 > device0, one after the other"
-
-
-def copy_all(engine: Engine, pairs: list[tuple[Any, Any]]) -> None:
-    """Makes copies at once and waits for the end of the last."""
-    events = [engine.copy(source, target) for source, target in pairs]
-    for event in events:
-        event.wait(timeout=WAIT_SECONDS)
 
 
 class ServerProgram(Program):
@@ -187,8 +186,7 @@ class ServerProgram(Program):
         words += ["tranship_bench.remote_gpu.server", json.dumps(settings)]
         if link.far:
             words = [shlex.quote(word) for word in words]  # a remote shell splits them
-        super().__init__([*link.prefix, *words])
-        self._name = "the server"
+        super().__init__([*link.prefix, *words], name="the server")
         self.key = secrets.token_hex(32)
         self.send("listen", key=self.key)  # not as an argument, which other users can see
 
@@ -214,8 +212,15 @@ class Session:
         self.number = np.zeros(1, "i8")
         self.done = engine.empty(1, "i8")
         engine.export("done", self.done)
-        self.server: dict[str, Any] = program.ask("meet", contact=engine.contact)
+        program.ask("meet", contact=engine.contact)
         self.go = self.peer["go"]
+
+    def sum(self, number: int) -> float:
+        """Has the server compute an experiment's sum, and waits; its seconds come later."""
+        self.number[0] = number
+        copy_all(self.engine, (self.number, self.go))
+        wait_for(self.done, number, f"the server's sum {number}", self.program.check)
+        return 0.0
 
 
 class Remote:
@@ -224,8 +229,8 @@ class Remote:
     def __init__(self, session: Session, part: int, transport: str, elements: int) -> None:
         self.session = session
         self.part = part
-        self.transport = transport
-        session.program.ask("make", part=part, elements=elements)
+        self.name = f"part {part}, {transport}"
+        session.program.ask("make_part", part=part, elements=elements)
         self.there = [session.peer[f"{name} {part}"] for name in NAMES]
         self.probe(min(elements, 1000))
 
@@ -237,40 +242,37 @@ class Remote:
             MismatchError: The elements came back changed.
         """
         left, _, total = self.session.vectors.turn(elements)
-        copy_all(self.session.engine, [(left, self.there[0][:elements])])
-        copy_all(self.session.engine, [(self.there[0][:elements], total)])
+        copy_all(self.session.engine, (left, self.there[0][:elements]))
+        copy_all(self.session.engine, (self.there[0][:elements], total))
         if not np.array_equal(left, total):
-            raise MismatchError(f"part {self.part}, {self.transport}: what came back is changed")
+            raise MismatchError(f"{self.name}: what came back is changed")
 
     def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
         """Runs `count` experiments: sends the inputs, has the server sum, fetches the result."""
         session = self.session
-        left, right, total = (array[:elements] for array in self.there)
+        there = [array[:elements] for array in self.there]
         first = int(session.number[0]) + 1
-        session.program.send(
-            "serve", part=self.part, elements=elements, count=count, first=first, repeats=repeats
-        )
+        how = {"part": self.part, "elements": elements, "count": count, "repeats": repeats}
+        session.program.send("sum_all", first=first, **how)
         wait_for(session.done, -first, "the server's readiness", session.program.check)
-        times = []
+        samples = []
         for number in range(first, first + count):
             here = session.vectors.turn(elements)
-            begin = time.perf_counter()
-            copy_all(session.engine, [(here[0], left), (here[1], right)])
-            ready = time.perf_counter()
-            session.number[0] = number
-            copy_all(session.engine, [(session.number, session.go)])
-            what = f"the server's sum {number}"
-            wait_for(session.done, number, what, session.program.check)
-            summed = time.perf_counter()
-            copy_all(session.engine, [(total, here[2])])
-            end = time.perf_counter()
-            verify(*here, f"{PARTS[self.part]}, {self.transport}")
-            times.append((ready - begin, summed - ready, end - summed))
+            put = partial(copy_all, session.engine, *zip(here[:2], there, strict=False))
+            get = partial(copy_all, session.engine, (there[2], here[2]))
+            what = f"{self.name}, {PARTS[self.part]}"
+            samples.append(sampled(here, what, put, partial(session.sum, number), get))
         gpu_s = session.program.answer()["gpu_s"]
-        return [Sample(*parts, gpu) for parts, gpu in zip(times, gpu_s, strict=True)]
+        return [
+            Sample(one.input_s, one.operations_s, one.output_s, each)
+            for one, each in zip(samples, gpu_s, strict=True)
+        ]
 
     def path(self, elements: int) -> str:
         """Returns the engine's plan to the server's memory."""
-        return str(
-            self.session.engine.plan(self.session.vectors.left[:elements], self.there[0][:elements])
-        )
+        source = self.session.vectors.all[0][:elements]
+        return str(self.session.engine.plan(source, self.there[0][:elements]))
+
+
+Way = Local | Remote
+"""One way to do the experiment."""

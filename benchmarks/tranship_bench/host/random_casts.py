@@ -1,0 +1,135 @@
+"""Random conversions of numbers, beside copies of either width and NumPy's own conversion.
+
+Any two types and byte orders, of 1 to 3 dimensions in any orders, with steps; the caches hold every
+second case. The last lines are quantiles of the rate over that of the slower of both widths' copies
+of the same shape. A table on stderr names the worst cases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tranship.engine import Engine
+
+from ..harness import Bench, Bytes, Variant, as_bytes, blank, random_bytes, same, spoil, timed
+from ..quantiles import Outcome, grouped, report_quantiles
+from ..registry import SeedOptions, measures
+from .casts import cast_and_wait, dtype_of
+from .copies import engine_run, into, numpy_variant
+
+NATIVE = ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")
+ADDED = ("bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e3m4")
+
+OF_WIDTH = {1: "u1", 2: "u2", 4: "u4", 8: "u8", 16: "c16"}
+"""Types of plain copies, by their bytes."""
+
+
+@dataclass(frozen=True)
+class RandomCast:
+    """A conversion that was drawn.
+
+    Attributes:
+        types: Types of source and target.
+        shape: Extents of both.
+        orders: The dimensions of either in memory, the slowest first.
+        step: Step of the source's fastest dimension in memory.
+        cached: Whether the caches hold both.
+    """
+
+    types: tuple[np.dtype[Any], np.dtype[Any]]
+    shape: tuple[int, ...]
+    orders: tuple[tuple[int, ...], tuple[int, ...]]
+    step: int
+    cached: bool
+
+    @property
+    def name(self) -> str:
+        """What the lines call it."""
+        extents = "x".join(str(extent) for extent in self.shape)
+        orders = " to ".join("".join(map(str, order)) for order in self.orders)
+        return f"{self.types[0]} to {self.types[1]}, {extents}, {orders}, step {self.step}"
+
+    @property
+    def group(self) -> str:
+        """The group of its results."""
+        order = "same order" if self.orders[0] == self.orders[1] else "transposed"
+        return f"{order}, {'cached' if self.cached else 'memory'}"
+
+    def array(self, memory: Bytes, dtype: np.dtype[Any], side: int) -> np.ndarray[Any, Any]:
+        """Returns one side of the conversion, or of a copy of numbers of another width."""
+        order = self.orders[side]
+        step = self.step if side == 0 else 1
+        extents = [self.shape[k] for k in order]
+        extents[-1] *= step
+        whole = np.ndarray(tuple(extents), dtype, memory.data)[..., ::step]
+        return whole.transpose([order.index(k) for k in range(len(order))])
+
+
+def random_casts(seed: int, count: int, cached_kib: int, memory_mib: int) -> list[RandomCast]:
+    """Draws conversions; every second one lies in the caches."""
+    random = np.random.default_rng(seed)
+    kinds = [one for name in (*NATIVE, *ADDED) if (one := dtype_of(name)) is not None]
+    cases = []
+    for k in range(count):
+        drawn = [kinds[int(random.integers(len(kinds)))] for _ in range(2)]
+        swaps = [one.isbuiltin == 1 and random.random() < 0.2 for one in drawn]
+        types = [one.newbyteorder(">") if s else one for one, s in zip(drawn, swaps, strict=True)]
+        nbytes = cached_kib << 10 if k % 2 == 0 else memory_mib << 20
+        numbers = nbytes // max(one.itemsize for one in types)
+        rank = int(random.integers(1, 4))
+        shape = [int(numbers ** (1 / rank) * random.uniform(0.5, 1)) for _ in range(rank)]
+        orders = [tuple(int(one) for one in random.permutation(rank)) for _ in range(2)]
+        step = 1 if random.random() < 0.75 else 2
+        pair, ends = (types[0], types[1]), (orders[0], orders[1])
+        cases.append(RandomCast(pair, tuple(shape), ends, step, k % 2 == 0))
+    return cases
+
+
+def convert(bench: Bench, engine: Engine, case: RandomCast) -> Outcome:
+    """Measures one case beside plain copies of the same shape."""
+    numbers = int(np.prod(case.shape))
+    widest = max(one.itemsize for one in case.types)
+    memories = random_bytes(numbers * case.step * widest), blank(numbers * widest)
+    source, target = (case.array(memories[k], case.types[k], k) for k in range(2))
+    raw = memories[1][: numbers * case.types[1].itemsize]
+    source[...] = np.random.default_rng(1).integers(0, 100, case.shape).astype(case.types[0])
+    assign = partial(np.copyto, target, source, casting="unsafe")
+    assign()
+    expected = raw.copy()
+    says: dict[str, Any] = {"timed": "python", "threads": engine.threads}
+    cast = timed(partial(cast_and_wait, engine, source, target))
+    variants = [into(raw, expected, "tranship", cast, **says), numpy_variant(assign, raw, expected)]
+    for side, name in enumerate(("source", "target")):
+        kind = np.dtype(OF_WIDTH[case.types[side].itemsize])
+        given, result = (case.array(memories[k], kind, k) for k in range(2))
+
+        def is_copy(given: Any = given, result: Any = result) -> bool:
+            ends = (as_bytes(np.ascontiguousarray(array)) for array in (result, given))
+            return same(*ends)
+
+        run = engine_run(engine, given, result)
+        variants.append(
+            Variant(f"copy of the {name}'s width", run, is_copy, lambda: spoil(raw), says)
+        )
+    bench.cold = not case.cached
+    nbytes = numbers * widest
+    medians = bench.measure(case.name, variants, nbytes, 5)
+    medians["slower copy"] = max(medians[v.name] for v in variants if v.name.startswith("copy"))
+    return Outcome.of(case.name, case.group, nbytes, medians, "tranship", "slower copy", "numpy")
+
+
+@measures("random-casts", "random conversions of numbers, beside copies and NumPy", SeedOptions)
+def measure_random_casts(bench: Bench) -> None:
+    """Measures random conversions, reports their quantiles, and prints a table of them."""
+    options = bench.options
+    count = options.cases or bench.pick(120, 6)
+    bench.conditions = {"seed": options.seed}
+    drawn = random_casts(options.seed, count, bench.pick(256, 4), bench.pick(32, 1))
+    with Engine() as engine:
+        outcomes = [convert(bench, engine, case) for case in drawn]
+    groups = grouped(outcomes, sorted({one.group for one in outcomes}))
+    report_quantiles(bench, groups, "slower copy", other="NumPy")
