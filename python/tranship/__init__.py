@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ._core import Event, Plan, PreparedCopy
     from .arrays import DeviceArray, File, Instance, RemoteArray, Selection
     from .engine import Engine
+    from .events import Progress
     from .halo import Halo
     from .peer import Peer
     from .staging import Staging, StagingServer, Subscription, Variable
@@ -47,6 +48,7 @@ __all__ = [
     "PeerLost",
     "Plan",
     "PreparedCopy",
+    "Progress",
     "RemoteArray",
     "Selection",
     "SkippedVersionWarning",
@@ -62,6 +64,7 @@ _MODULES = {
     "_core": ("Event", "Plan", "PreparedCopy"),
     "arrays": ("DeviceArray", "File", "Instance", "RemoteArray", "Selection"),
     "engine": ("Engine",),
+    "events": ("Progress",),
     "halo": ("Halo",),
     "peer": ("Peer",),
     "staging": ("Staging", "StagingServer", "Subscription", "Variable"),

@@ -16,6 +16,15 @@
 
 namespace tranship {
 
+/// How far a copy has come.
+struct Progress {
+  std::int64_t bytes_done = 0;  ///< have arrived; 0 to bytes_total
+  std::int64_t bytes_total = 0;
+  /// Seconds to the end, by the time that the plan predicts and the bytes that are left; nothing
+  /// where the plan predicts none.
+  std::optional<double> seconds_left{};
+};
+
 /// The end of a copy, to wait for. A value; its copies refer to the same transfer. Threads: all.
 class Event {
  public:
@@ -41,6 +50,11 @@ class Event {
   bool cancel() const;
   /// Several copies, which have ended when all have.
   explicit Event(std::vector<Event> parts) : plan_(parts[0].plan_), parts_(std::move(parts)) {}
+  /// How far the copy has come: by tiles that have arrived, or, where one step carries it, nothing
+  /// or all. What failed or was cancelled stays where it was, with 0 s left.
+  Progress progress() const;
+  /// Counts bytes of other copies of the same call, which have ended, as progress() does.
+  void add_ended(std::int64_t bytes) { ended_bytes_ += bytes; }
   /// Whether this process was forked since the copy began. Its threads live in the parent, so that
   /// the event never ends here.
   bool forked() const { return fork_generation_ != fork_generation(); }
@@ -59,6 +73,7 @@ class Event {
   std::shared_ptr<GpuFlight> flight_;
   std::weak_ptr<ThreadDriver> driver_;
   std::vector<Event> parts_;
+  std::int64_t ended_bytes_ = 0;  ///< of copies of the same call that are not among the parts
   std::uint64_t fork_generation_ = fork_generation();
 };
 
