@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .engine import Engine
     from .events import Progress
     from .halo import Halo
+    from .notices import Notice
     from .peer import Peer
     from .staging import Staging, StagingServer, Subscription, Variable
 
@@ -43,6 +44,7 @@ __all__ = [
     "InvalidArgument",
     "NoRoute",
     "NotFound",
+    "Notice",
     "OutOfRange",
     "Peer",
     "PeerLost",
@@ -66,6 +68,7 @@ _MODULES = {
     "engine": ("Engine",),
     "events": ("Progress",),
     "halo": ("Halo",),
+    "notices": ("Notice",),
     "peer": ("Peer",),
     "staging": ("Staging", "StagingServer", "Subscription", "Variable"),
 }

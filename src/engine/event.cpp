@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <thread>
 
 #include "engine/waiting.hpp"
@@ -113,6 +114,15 @@ Progress Event::progress() const {
         plan_->seconds * static_cast<double>(total - arrived) / static_cast<double>(total);
   }
   return all;
+}
+
+Event Event::followed_by(std::vector<Event> notices) const {
+  std::vector<Event> all = parts();
+  if (parts_.empty()) all[0].ended_bytes_ = 0;  // they are counted below
+  std::move(notices.begin(), notices.end(), std::back_inserter(all));
+  Event event(std::move(all));
+  event.ended_bytes_ = ended_bytes_;
+  return event;
 }
 
 std::shared_ptr<Completion> Event::completion() const {

@@ -38,6 +38,7 @@ def copy_fitted(
     planner: Any,
     buffer_bytes: Any,
     stream: Any,
+    notify: Any,
 ) -> _core.Event:
     """Copies what the core has refused to copy as it is: broadcast arrays, scalars, selections.
 
@@ -47,10 +48,11 @@ def copy_fitted(
     try:
         pieces = selected(source, target, region, planner, buffer_bytes)
         if pieces is not None:
-            return core.copy_pieces(*pieces, priority, after, stream)
+            return core.copy_pieces(*pieces, priority, after, stream, notify)
         fit = fitted(error, source, target, core)
         if fit is not None:
-            return core.copy(fit, target, region, priority, after, planner, buffer_bytes, stream)
+            options = region, priority, after, planner, buffer_bytes, stream, None, notify
+            return core.copy(fit, target, *options)
     except Exception as other:
         error = other
     refuse_call("copy()", error, priority, planner, buffer_bytes)

@@ -15,6 +15,7 @@ int own_gpu(const StepEnds& ends, int otherwise) {
 Result<Event> Carriers::start(const Recipe& recipe, std::span<const CopyPair> pairs,
                               const StartOptions& options,
                               const std::shared_ptr<void>& owner) const {
+  if (!options.notify.empty()) return start_and_notify(recipe, pairs, options, owner);
   const auto start = [&](const RecipeStep& step, const StartOptions& given) {
     return start_step(
         step, {pairs[step.base], pairs.subspan(step.first_pair, step.pair_count), owner}, given);
