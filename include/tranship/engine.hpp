@@ -18,6 +18,7 @@
 #include "file.hpp"
 #include "layout.hpp"
 #include "peer.hpp"
+#include "peers.h"
 #include "plan.hpp"
 #include "prepared_copy.hpp"
 #include "typed_copies.hpp"

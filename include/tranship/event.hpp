@@ -1,13 +1,22 @@
 // Events: the end of a copy, to wait for.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "engine.h"
 #include "error.hpp"
 #include "plan.hpp"
 
 namespace tranship {
+
+/// How far a copy has come.
+struct Progress {
+  std::int64_t bytes_done;  ///< have arrived: by tiles; of a copy without tiles, none or all
+  std::int64_t bytes_total;
+  std::optional<Seconds> left;  ///< of the time that the plan predicts; nothing if not known
+};
 
 /// The end of a copy. Destroying it neither waits nor cancels: the copy goes on. Any thread may
 /// call any member.
@@ -39,6 +48,15 @@ class Event {
     int ended = 0;
     detail::check(tranship_event_test(handle(), &ended));
     return ended != 0;
+  }
+
+  /// Returns how far the copy has come. Does not wait.
+  Progress progress() const {
+    tranship_progress now{};
+    detail::check(tranship_event_progress(handle(), &now));
+    Progress progress{now.bytes_done, now.bytes_total, {}};
+    if (now.seconds_left >= 0) progress.left = Seconds(now.seconds_left);
+    return progress;
   }
 
   /// Asks the copy to end as cancelled. What was written stays written.

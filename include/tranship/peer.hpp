@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "array.hpp"
-#include "engine.h"
 #include "error.hpp"
+#include "peers.h"
 
 namespace tranship {
 

@@ -12,6 +12,7 @@
 #include "error.h"
 #include "instance.h"
 #include "packer.h"
+#include "peers.h"
 #include "staging.h"
 #include "types.h"
 

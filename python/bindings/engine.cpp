@@ -29,22 +29,27 @@ BoundEvent start(const std::shared_ptr<Engine>& engine, CopyOptions& options, Be
 
 template <typename Read>
 BoundEvent start(const std::shared_ptr<Engine>& engine, int priority, nb::handle after,
-                 nb::handle stream, const Read& read, nb::handle cast = nb::none()) {
+                 nb::handle stream, nb::handle notify, const Read& read,
+                 nb::handle cast = nb::none()) {
   drop_kept();
   Before before(*engine, after, stream);
+  const std::string notice = notice_name(notify);
   CopyOptions options;
   options.priority = priority;
   options.casting = casting_of(cast);
+  options.start.notify = notice;
   return start(engine, options, before, read);
 }
 
 BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                 nb::handle region, int priority, nb::handle after, nb::handle planner,
-                std::int64_t buffer_bytes, nb::handle stream, nb::handle cast) {
+                std::int64_t buffer_bytes, nb::handle stream, nb::handle cast, nb::handle notify) {
   drop_kept();
   CopyOptions options = copy_options(priority, planner, buffer_bytes, cast);
+  const std::string notice = notice_name(notify);
+  options.start.notify = notice;
   Before before(*engine, after, stream);
-  if (region.is_none()) {
+  if (region.is_none() && notice.empty()) {
     if (auto event = start_known(engine, source, target, options, before)) return std::move(*event);
   }
   const Region ranges = region_of(region);
@@ -64,16 +69,18 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
 }
 
 BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, int priority,
-                    nb::handle after, nb::handle stream, nb::handle cast) {
+                    nb::handle after, nb::handle stream, nb::handle cast, nb::handle notify) {
   drop_kept();
   // What asks a tensor may run any code, which may change a list.
   const nb::tuple pairs = nb::steal<nb::tuple>(PySequence_Tuple(given.ptr()));
   if (!pairs.is_valid()) throw nb::python_error();
+  const std::string notice = notice_name(notify);
   CopyOptions options;
   options.priority = priority;
   options.casting = casting_of(cast);
+  options.start.notify = notice;
   Before before(*engine, after, stream);
-  if (before.events().empty() && options.casting == Casting::none) {
+  if (before.events().empty() && notice.empty() && options.casting == Casting::none) {
     if (auto event = start_known_list(engine, pairs, options, before)) return std::move(*event);
   }
   return start(engine, options, before, [&](ReadRequest& request, const Reading& reading) {
@@ -83,26 +90,27 @@ BoundEvent copy_all(const std::shared_ptr<Engine>& engine, const Pairs& given, i
 
 BoundEvent copy_pages(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                       nb::handle source_pages, nb::handle target_pages, int priority,
-                      nb::handle after, nb::handle stream, nb::handle cast) {
+                      nb::handle after, nb::handle stream, nb::handle cast, nb::handle notify) {
   const auto read = [&](ReadRequest& request, const Reading& reading) {
     request.read_pages(source, target, source_pages, target_pages, reading);
   };
-  return start(engine, priority, after, stream, read, cast);
+  return start(engine, priority, after, stream, notify, read, cast);
 }
 
 BoundEvent copy_pieces(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
                        nb::handle source_offsets, nb::handle target_offsets, nb::handle lengths,
-                       int priority, nb::handle after, nb::handle stream) {
-  return start(engine, priority, after, stream, [&](ReadRequest& request, const Reading& reading) {
-    request.read_pieces(source, target, source_offsets, target_offsets, lengths, reading);
-  });
+                       int priority, nb::handle after, nb::handle stream, nb::handle notify) {
+  return start(
+      engine, priority, after, stream, notify, [&](ReadRequest& request, const Reading& reading) {
+        request.read_pieces(source, target, source_offsets, target_offsets, lengths, reading);
+      });
 }
 
 BoundEvent copy_types(const std::shared_ptr<Engine>& engine, const TypedPairs& pairs, int priority,
-                      nb::handle after, nb::handle stream) {
-  return start(engine, priority, after, stream, [&](ReadRequest& request, const Reading& reading) {
-    request.read_types(pairs, reading);
-  });
+                      nb::handle after, nb::handle stream, nb::handle notify) {
+  return start(
+      engine, priority, after, stream, notify,
+      [&](ReadRequest& request, const Reading& reading) { request.read_types(pairs, reading); });
 }
 
 BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::handle target,
@@ -163,18 +171,19 @@ void bind_engine(nb::module_& module) {
       .def("copy", &copy, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("after").none(),
            nb::arg("planner").none(), nb::arg("buffer_bytes"), nb::arg("stream").none(),
-           nb::arg("cast") = nb::none())
+           nb::arg("cast") = nb::none(), nb::arg("notify") = nb::none())
       .def("copy_all", &copy_all, nb::arg("pairs"), nb::arg("priority"), nb::arg("after").none(),
-           nb::arg("stream").none(), nb::arg("cast") = nb::none())
+           nb::arg("stream").none(), nb::arg("cast") = nb::none(), nb::arg("notify") = nb::none())
       .def("copy_pages", &copy_pages, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("source_pages").none(), nb::arg("target_pages").none(), nb::arg("priority"),
-           nb::arg("after").none(), nb::arg("stream").none(), nb::arg("cast") = nb::none())
+           nb::arg("after").none(), nb::arg("stream").none(), nb::arg("cast") = nb::none(),
+           nb::arg("notify") = nb::none())
       .def("copy_pieces", &copy_pieces, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("source_offsets").none(), nb::arg("target_offsets").none(),
            nb::arg("lengths").none(), nb::arg("priority"), nb::arg("after").none(),
-           nb::arg("stream").none())
+           nb::arg("stream").none(), nb::arg("notify") = nb::none())
       .def("copy_types", &copy_types, nb::arg("pairs"), nb::arg("priority"),
-           nb::arg("after").none(), nb::arg("stream").none())
+           nb::arg("after").none(), nb::arg("stream").none(), nb::arg("notify") = nb::none())
       .def("plan", &plan, nb::arg("source").none(), nb::arg("target").none(),
            nb::arg("region").none(), nb::arg("priority"), nb::arg("planner").none(),
            nb::arg("buffer_bytes"), nb::arg("cast") = nb::none())

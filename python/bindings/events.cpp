@@ -77,6 +77,12 @@ bool cancelled(const BoundEvent& self) {
   return !status && status.error().code == ErrorCode::cancelled;
 }
 
+/// Returns a tranship.Progress.
+nb::object progress(const BoundEvent& self) {
+  const auto [done, total, left] = run([&] { return self.event.progress(); });
+  return in_events("Progress")(done, total, left ? nb::cast(*left) : nb::none());
+}
+
 /// Returns what concurrent.futures.wait() and as_completed() read of a future.
 nb::object of_future(nb::handle event, const char* name) {
   return in_events("ending_of")(event).attr(name);
@@ -141,6 +147,9 @@ void bind_events(nb::module_& module) {
           nb::sig("def exception(self, timeout: float | None = None) -> Exception | None"),
           "Waits for the end, at most `timeout` seconds, and returns what the copy failed with; "
           "None if it ended well. Raises `Timeout` if it has not ended by then.")
+      .def("progress", &progress, nb::sig("def progress(self) -> tranship.events.Progress"),
+           "How far the copy has come: its bytes that have arrived, all its bytes, and the seconds "
+           "that are left. Does not wait.")
       .def_prop_ro("_condition", [](nb::handle self) { return of_future(self, "_condition"); })
       .def_prop_ro("_state", [](nb::handle self) { return of_future(self, "_state"); })
       .def_prop_ro("_waiters", [](nb::handle self) { return of_future(self, "_waiters"); })

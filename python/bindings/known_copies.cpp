@@ -226,7 +226,12 @@ class KnownCopies {
     for (const Found& one : copies_) Carriers::move(*one.step, one.source, one.target);
   }
 
-  const std::shared_ptr<const Plan>& plan() const { return plan_; }
+  /// Returns the event of all, which have ended.
+  Event event() const {
+    Event event(plan_);
+    event.add_ended(bytes_ + new_bytes_ - (plan_ ? plan_->bytes : 0));
+    return event;
+  }
 
  private:
   /// Finds the recipe of a pair.
@@ -307,7 +312,7 @@ std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine
     });
     if (!all) return {};
     copies.carry(list);
-    return BoundEvent{Event(copies.plan()), engine};
+    return BoundEvent{copies.event(), engine};
   }
   if (engine->gpu_side() == nullptr) return {};
   CopyOptions options = given;

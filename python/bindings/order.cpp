@@ -1,6 +1,19 @@
 #include "order.hpp"
 
+#include "fabric/messages/copy_notice.hpp"
+
 namespace tranship::python {
+
+std::string notice_name(nb::handle notify) {
+  std::string name;
+  if (notify.is_none()) return name;
+  if (!nb::try_cast(notify, name)) {
+    raise({ErrorCode::invalid_argument, "notify=" + shown(notify) + " is not a text",
+           "give the name of the notice, as in notify=\"step 7\""});
+  }
+  unwrap(fabric::check_notice_name(name));
+  return name;
+}
 
 bool Before::add_one(nb::handle object) {
   if (nb::isinstance<BoundEvent>(object)) {

@@ -13,6 +13,10 @@ struct BoundEvent {
   std::shared_ptr<Engine> engine;
 };
 
+/// Returns the name of the notice that a caller asks for; empty for None.
+/// @throws InvalidArgument for what names none
+std::string notice_name(nb::handle notify);
+
 /// What a copy starts after, and what comes after it.
 class Before {
  public:

@@ -135,13 +135,15 @@ BoundEvent start_between(const BoundPrepared& self, nb::handle source, nb::handl
 }
 
 BoundEvent start(const BoundPrepared& self, nb::handle source, nb::handle target, nb::handle after,
-                 nb::handle stream) {
+                 nb::handle stream, nb::handle notify) {
   drop_kept();
   Before before(*self.engine, after, stream);
   if (before.follows() == Follows::current) {
     for (const StreamSource& one : self.sources) before.add_current(one.now());
   }
+  const std::string notice = notice_name(notify);
   StartOptions options;
+  options.notify = notice;
   if (!source.is_none() || !target.is_none()) {
     return start_between(self, source, target, before, options);
   }
@@ -170,9 +172,10 @@ void bind_prepared(nb::module_& module) {
                             "again. It keeps its arrays.")
       .def("start", &start, nb::kw_only(), nb::arg("source").none() = nb::none(),
            nb::arg("target").none() = nb::none(), nb::arg("after").none() = nb::none(),
-           nb::arg("stream").none() = nb::none(),
+           nb::arg("stream").none() = nb::none(), nb::arg("notify").none() = nb::none(),
            nb::sig("def start(self, *, source: typing.Any = None, target: typing.Any = None, "
-                   "after: typing.Any = None, stream: typing.Any = None) -> Event"),
+                   "after: typing.Any = None, stream: typing.Any = None, "
+                   "notify: str | None = None) -> Event"),
            R"(Starts the copy.
 
         Any thread may start it, and starts may overlap: give `after` where one has to wait for
@@ -187,6 +190,7 @@ void bind_prepared(nb::module_& module) {
             after: As for `Engine.copy`.
             stream: As for `Engine.copy`. None: the start is ordered with the streams in which the
                 arrays' libraries work now, in this thread.
+            notify: As for `Engine.copy`.
 
         Returns:
             The event of the copy's end. It raises errors that occur after the start.

@@ -1,6 +1,7 @@
 // Exports, shared memory, and connections to other processes.
 #include "engine/processes.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
@@ -50,6 +51,18 @@ Array lookup(Engine& engine, fabric::PeerId peer, const std::string& name, doubl
   return array;
 }
 
+/// Returns notices as (name, name of the array, whether it was written, sender).
+nb::list take_notices(Engine& engine, std::optional<fabric::PeerId> peer, double timeout) {
+  const auto links = processes(engine);
+  const auto patience = milliseconds(timeout);
+  const auto taken = unwrap(run([&] { return links->take_notices(peer, patience, interrupted); }));
+  nb::list notices;
+  for (const fabric::CopyNotice& notice : taken) {
+    notices.append(nb::make_tuple(notice.name, notice.array, notice.written, notice.label));
+  }
+  return notices;
+}
+
 void bind_shared_memory(nb::module_& module) {
   nb::class_<SharedMemory>(module, "SharedMemory")
       .def_prop_ro("bytes", &SharedMemory::bytes)
@@ -73,16 +86,20 @@ void bind_processes(nb::module_& module) {
       "contact", [](Engine& engine) { return processes(engine)->contact(); }, nb::arg("engine"));
   module.def(
       "export_array",
-      [](Engine& engine, const std::string& name, nb::handle array) {
+      [](Engine& engine, const std::string& name, nb::handle array, bool notices) {
         const auto links = processes(engine);
         const Array exported = array_of(array, false, Hold::memory);
         if (const auto stream = stream_of(engine, exported)) {  // peers read what is written by now
           const StreamOrder order{{}, {}, {*stream}};
           unwrap(run([&] { return engine.wait_for_streams(order, stream->device, interrupted); }));
         }
-        unwrap(released([&] { return links->export_array(name, exported); }));
+        unwrap(released([&] { return links->export_array(name, exported, notices); }));
       },
-      nb::arg("engine"), nb::arg("name"), nb::arg("array").none());
+      nb::arg("engine"), nb::arg("name"), nb::arg("array").none(), nb::arg("notices"));
+  module.def("take_notices", &take_notices, nb::arg("engine"), nb::arg("peer").none(),
+             nb::arg("timeout"),
+             nb::sig("def take_notices(engine: EngineCore, peer: PeerId | None, timeout: float) -> "
+                     "list[tuple[str, str, bool, str]]"));
   module.def("withdraw", &withdraw, nb::arg("engine"), nb::arg("name"));
   module.def("connect", &connect, nb::arg("engine"), nb::arg("contact"), nb::arg("timeout"));
   module.def(

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from ._core import Event, Plan, PreparedCopy
     from .arrays import DeviceArray, File, Instance, RemoteArray, Selection
     from .engine import Engine
+    from .events import Progress
     from .halo import Halo
+    from .notices import Notice
     from .peer import Peer
     from .staging import Staging, StagingServer, Subscription, Variable
 
@@ -42,11 +44,13 @@ __all__ = [
     "InvalidArgument",
     "NoRoute",
     "NotFound",
+    "Notice",
     "OutOfRange",
     "Peer",
     "PeerLost",
     "Plan",
     "PreparedCopy",
+    "Progress",
     "RemoteArray",
     "Selection",
     "SkippedVersionWarning",
@@ -62,7 +66,9 @@ _MODULES = {
     "_core": ("Event", "Plan", "PreparedCopy"),
     "arrays": ("DeviceArray", "File", "Instance", "RemoteArray", "Selection"),
     "engine": ("Engine",),
+    "events": ("Progress",),
     "halo": ("Halo",),
+    "notices": ("Notice",),
     "peer": ("Peer",),
     "staging": ("Staging", "StagingServer", "Subscription", "Variable"),
 }

@@ -17,7 +17,6 @@ from . import _core, profiles
 from ._core import Event, Pinned, Plan, PreparedCopy
 from .arguments import (
     check_path,
-    check_seconds,
     check_text,
     check_untyped,
     check_whole,
@@ -31,10 +30,10 @@ from .arrays import DeviceArray
 from .arrays.allocation import new_array
 from .arrays.dtypes import dtype_fields
 from .arrays.fitting import copy_fitted, fitted_pairs, plan_fitted, prepare_fitted
-from .closing import Closing, close_at_exit, refuse_pickling
-from .errors import InvalidArgument, Timeout
+from .closing import close_at_exit, refuse_pickling
+from .connecting import Connecting
+from .errors import Timeout
 from .halo import Halo, Neighbours, plan_halo
-from .peer import Peer
 from .settings import CastName, PlannerName, Region, Settings, Shape, setting_overrides
 from .topology import describe_here
 from .type_constructors import Base, TypePair
@@ -44,7 +43,7 @@ __all__ = ["Engine"]
 
 
 @guard_methods
-class Engine(Closing):
+class Engine(Connecting):
     """Copies arrays between the memories of this process, files and other processes.
 
     An engine owns worker threads, intermediate buffers and connections to other processes. Any
@@ -101,6 +100,7 @@ class Engine(Closing):
         buffer_bytes: int = 0,
         types: TypePair | None = None,
         cast: CastName | None = None,
+        notify: str | None = None,
     ) -> Event:
         """Copies `source` to `target`, converting the layout on the way.
 
@@ -138,6 +138,9 @@ class Engine(Closing):
                 bytes. `region`, `planner`, `buffer_bytes` and `cast` stay at their defaults.
             cast: Numbers whose types differ are converted as by `numpy.ndarray.astype`, if this
                 rule allows it: "safe", "same_kind" or "unsafe". None: types must be equal.
+            notify: Name of a notice for the process that exports the target, or else the source:
+                its `notices` return it once all bytes can be read there, or have been read. The
+                event ends when that process has the notice, which a copy that fails does not send.
 
         Returns:
             The event of the copy's end: `wait` for it, or ``await`` it. It raises errors that
@@ -146,7 +149,8 @@ class Engine(Closing):
         Raises:
             InvalidArgument: Shapes, fields or regions that do not match, types that `cast` does not
                 allow, arrays that overlap, a target that is read-only or whose elements share
-                bytes; types of different elements, a target's type that names a byte twice.
+                bytes; types of different elements, a target's type that names a byte twice; a
+                notice to a process that takes none.
             OutOfRange: A type that reaches outside its array.
             NoRoute: No chain of channels joins the two memories.
             Closed: The engine is closed.
@@ -154,14 +158,19 @@ class Engine(Closing):
         if types is not None:
             check_untyped(region, planner, buffer_bytes, cast)
             return self.copy_all(
-                [(source, target)], priority=priority, after=after, stream=stream, types=[types]
+                [(source, target)],
+                priority=priority,
+                after=after,
+                stream=stream,
+                types=[types],
+                notify=notify,
             )
         try:
             return self._core.copy(
-                source, target, region, priority, after, planner, buffer_bytes, stream, cast
+                source, target, region, priority, after, planner, buffer_bytes, stream, cast, notify
             )
         except Exception as error:
-            options = region, priority, after, planner, buffer_bytes, stream, cast
+            options = region, priority, after, planner, buffer_bytes, stream, cast, notify
             return copy_fitted(self._core, error, source, target, *options)
 
     @guards_itself
@@ -174,6 +183,7 @@ class Engine(Closing):
         stream: Any = None,
         types: Iterable[TypePair] | None = None,
         cast: CastName | None = None,
+        notify: str | None = None,
     ) -> Event:
         """Copies several arrays, each to its own target, such as the parts of one array.
 
@@ -189,6 +199,8 @@ class Engine(Closing):
             types: For each pair, the types of source and target, as for `copy`. Pairs between the
                 same two memories are one copy then, in one launch on a GPU.
             cast: As for `copy`; each pair has types of its own. None where `types` are given.
+            notify: As for `copy`: each other process gets one notice when all copies have ended,
+                or two if some of its arrays are written and others read.
 
         Returns:
             The event of the end of all copies. Its plan is that of the largest copy if they take
@@ -205,11 +217,14 @@ class Engine(Closing):
             if types is not None:
                 check_untyped(None, "automatic", 0, cast)
                 types = listed(types)
-                return self._core.copy_types(typed_pairs(pairs, types), priority, after, stream)
-            return self._core.copy_all(pairs, priority, after, stream, cast)
+                typed = typed_pairs(pairs, types)
+                return self._core.copy_types(typed, priority, after, stream, notify)
+            return self._core.copy_all(pairs, priority, after, stream, cast, notify)
         except Exception as error:
             if types is None and (fit := fitted_pairs(error, pairs)) is not None:
-                return self.copy_all(fit, priority=priority, after=after, stream=stream, cast=cast)
+                return self.copy_all(
+                    fit, priority=priority, after=after, stream=stream, cast=cast, notify=notify
+                )
             refuse_pairs("copy_all()", error, self._core, pairs, types, cast)
             refuse_call("copy_all()", error, priority)
 
@@ -351,6 +366,7 @@ class Engine(Closing):
         after: Any = None,
         stream: Any = None,
         cast: CastName | None = None,
+        notify: str | None = None,
     ) -> Event:
         """Copies pages: ``target[target_pages[k]] = source[source_pages[k]]`` for every k.
 
@@ -370,6 +386,7 @@ class Engine(Closing):
             after: As for `copy`.
             stream: As for `copy`.
             cast: As for `copy`. Neighbouring pages that change their types are one copy each.
+            notify: As for `copy`.
 
         Returns:
             The event of the end of all copies. Its plan is that of the first.
@@ -383,7 +400,7 @@ class Engine(Closing):
         """
         try:
             return self._core.copy_pages(
-                source, target, source_pages, target_pages, priority, after, stream, cast
+                source, target, source_pages, target_pages, priority, after, stream, cast, notify
             )
         except Exception as error:
             refuse_call("copy_pages()", error, priority)
@@ -400,6 +417,7 @@ class Engine(Closing):
         priority: int = 0,
         after: Any = None,
         stream: Any = None,
+        notify: str | None = None,
     ) -> Event:
         """Copies pieces: ranges of bytes, of any lengths, between two blocks of memory.
 
@@ -417,6 +435,7 @@ class Engine(Closing):
             priority: As for `copy`.
             after: As for `copy`.
             stream: As for `copy`.
+            notify: As for `copy`.
 
         Returns:
             The event of the end of all pieces.
@@ -429,9 +448,8 @@ class Engine(Closing):
             Closed: The engine is closed.
         """
         try:
-            return self._core.copy_pieces(
-                source, target, source_offsets, target_offsets, lengths, priority, after, stream
-            )
+            lists = source_offsets, target_offsets, lengths
+            return self._core.copy_pieces(source, target, *lists, priority, after, stream, notify)
         except Exception as error:
             refuse_call("copy_pieces()", error, priority)
 
@@ -674,66 +692,6 @@ class Engine(Closing):
         extents = shape_of(shape, kind)
         dtype_fields(kind)  # refuses objects
         return new_array(self._core, extents, kind, memory)
-
-    @property
-    def contact(self) -> str:
-        """Address under which other processes reach this engine, for their `connect`.
-
-        host:port if it listens on a network (the setting ``listen``), else a socket of this machine
-        ("unix:@…").
-        """
-        return _core.contact(self._core)
-
-    def export(self, name: str, array: Any) -> None:
-        """Lets processes that connect read `array` by name, and write it if it is writable.
-
-        Work that the array's library has queued on a GPU has ended on return, so that peers read
-        what it wrote. The array stays alive until `withdraw` or `close`. The exporter is not
-        notified when peers write to the array; use a counter in another exported array for that.
-
-        Args:
-            name: Name by which peers find the array.
-            array: As for `copy`.
-
-        Raises:
-            InvalidArgument: The name is taken, the array belongs to another process, or the engine
-                was opened without a contact.
-        """
-        if not self._accepts and not self.closed:
-            raise InvalidArgument(
-                "this engine has no contact, so that no process can reach what it exports",
-                "open it with contact=FILE, or with contact=True",
-            )
-        _core.export_array(self._core, check_text("name", name), array)
-
-    def withdraw(self, name: str) -> None:
-        """Ends an export; on return no peer reads or writes the array.
-
-        Args:
-            name: Name of the exported array.
-
-        Raises:
-            NotFound: No array is exported by that name.
-            Timeout: A peer's copy takes longer than the setting ``peer_timeout_ms``: keep the
-                memory until it has ended. The name is free, and no new copy begins.
-        """
-        _core.withdraw(self._core, check_text("name", name))
-
-    def connect(self, contact: str | os.PathLike[str], *, timeout: float = 10.0) -> Peer:
-        """Connects to another engine.
-
-        Args:
-            contact: The other engine's contact file, or its host:port.
-            timeout: Seconds to wait for the connection, and for each lookup by it.
-
-        Raises:
-            NotFound: There is no such contact file.
-            PeerLost: The process that wrote the file has exited, or no process listens there.
-            Timeout: The listener does not answer as an engine does, or is stopped, for `timeout`
-                seconds.
-        """
-        where, limit = check_path("contact", contact), check_seconds("timeout", timeout)
-        return Peer(self._core, _core.connect(self._core, where, limit), limit)
 
     def topology(self) -> str:
         """Returns this machine's memories, the channels between them, and its GPUs, as text."""

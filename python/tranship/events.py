@@ -9,16 +9,33 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._core import Event
 from .arguments import check_seconds, shown
 from .errors import Error, InvalidArgument
 from .threads import start_thread
 
-__all__ = ["add_done_callback", "ending_of", "exception_of", "wait_for"]
+__all__ = ["Progress", "add_done_callback", "ending_of", "exception_of", "wait_for"]
 
 Callback = Callable[[Event], object]
+
+
+class Progress(NamedTuple):
+    """How far a copy has come, as `Event.progress` returns it.
+
+    A copy that failed or was cancelled stays where it was, with no seconds left.
+    """
+
+    bytes_done: int
+    """Bytes that have arrived. Tiles count once all their bytes are there; a copy without tiles,
+    such as one that runs in the call or in one launch of a GPU, has none or all."""
+    bytes_total: int
+    """Bytes of the whole copy."""
+    seconds_left: float | None
+    """Seconds to the end: the part of the time that the plan predicts for the bytes that are left.
+    0 after the end; None where the plan predicts nothing."""
+
 
 WAIT_S = 0.05
 """Longest wait for the oldest event while no other event is watched."""

@@ -10,6 +10,7 @@ from .arguments import check_text, guard_methods
 from .arrays import RemoteArray
 from .closing import refuse_pickling
 from .errors import Closed, Error
+from .notices import Notice, check_accepts, take_notices
 
 __all__ = ["Peer"]
 
@@ -22,8 +23,11 @@ class Peer:
     peer gives the names of its arrays. A ``with`` statement closes the connection.
     """
 
-    def __init__(self, core: _core.EngineCore, peer: _core.PeerId, timeout: float) -> None:
+    def __init__(
+        self, core: _core.EngineCore, peer: _core.PeerId, timeout: float, accepts: bool
+    ) -> None:
         self._core = core
+        self._accepts = accepts
         self._peer = peer
         self._timeout = timeout
         self._closed = False
@@ -49,6 +53,28 @@ class Peer:
         """Returns the names of the arrays that the peer exports now."""
         self._check()
         return list(_core.names(self._core, self._peer, self._timeout))
+
+    def notices(self, timeout: float = 0.0) -> list[Notice]:
+        """Returns the notices that this peer has sent, each once, as they arrived.
+
+        It sends them by copies to or from arrays that this process exports: the peer, too, has
+        connected to this process. `Engine.notices` returns those of all processes.
+
+        Args:
+            timeout: Seconds to wait for the first, if there is none. 0: the call does not wait.
+
+        Returns:
+            All that have arrived; none if none came within `timeout`.
+
+        Raises:
+            InvalidArgument: The engine was opened without a contact: no process can send notices.
+            PeerLost: The peer exited, and all that it has sent were returned.
+            Closed: This connection, the peer's engine or this one was closed, also while the call
+                waits.
+        """
+        self._check()
+        check_accepts(self._core, self._accepts, "can send it notices")
+        return take_notices(self._core, self._peer, timeout)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

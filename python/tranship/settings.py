@@ -41,6 +41,7 @@ class Settings(TypedDict, total=False):
     key: str
     users: str
     clients_max: int
+    notices_max: int
     service_threads: int
     peer_timeout_ms: int
     reconnect_ms: int

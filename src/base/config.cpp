@@ -105,6 +105,8 @@ std::vector<Setting> engine_settings() {
              "processes that may be connected at the same time"),
       number("service_threads", &Config::service_threads, {0, 256},
              "threads that serve connected processes; 0: by the number of cores"),
+      number("notices_max", &Config::notices_max, {1, 1 << 24},
+             "notices of other processes that may wait to be read"),
       number("peer_timeout_ms", &Config::peer_timeout_ms, {0, day_ms},
              "how long withdrawing and closing wait for others' copies"),
       number("reconnect_ms", &Config::reconnect_ms, {0, day_ms},

@@ -41,6 +41,9 @@ struct Config {
   std::int64_t clients_max = 4096;
   /// Threads that serve connected processes; 0: as many as cores, but 8 to 32.
   std::int64_t service_threads = 0;
+  /// Notices of other processes that may wait to be read: those beyond are refused, and the copies
+  /// that they belong to fail at their end. Each takes up to a kilobyte.
+  std::int64_t notices_max = 65536;
   /// Milliseconds for which withdrawing an array, and closing, wait for copies of other processes
   /// that have begun.
   std::int64_t peer_timeout_ms = 2000;

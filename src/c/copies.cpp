@@ -341,6 +341,15 @@ tranship_code tranship_event_cancel(const tranship_event* event) {
   });
 }
 
+tranship_code tranship_event_progress(const tranship_event* event, tranship_progress* progress) {
+  return guarded([&]() -> Status {
+    if (Status status = check_event(event, {{"progress", progress}}); !status) return status;
+    const Progress found = event->event.progress();
+    *progress = {found.bytes_done, found.bytes_total, found.seconds_left.value_or(-1)};
+    return {};
+  });
+}
+
 tranship_code tranship_event_plan(const tranship_event* event, tranship_plan** plan) {
   return guarded([&]() -> Status {
     if (Status status = check_event(event, {{"plan", plan}}); !status) return status;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "engine/array.hpp"
@@ -25,6 +26,9 @@ struct StartOptions {
   bool in_order = false;
   /// The caller starts other copies next: the call does not wait for a peer's answer.
   bool among_others = false;
+  /// Name of the notice that the owners of the other processes' arrays get once all bytes have
+  /// arrived; refers to the caller's text. Empty: there is none.
+  std::string_view notify{};
   /// Called now and then by a call that waits. The call fails with `cancelled` once this returns
   /// true. Null: the wait cannot be interrupted.
   bool (*interrupted)() = nullptr;

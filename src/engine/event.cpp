@@ -1,6 +1,8 @@
 #include "engine/event.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <iterator>
 #include <thread>
 
 #include "engine/waiting.hpp"
@@ -82,6 +84,45 @@ bool Event::cancel() const {
   }
   const auto driver = driver_.lock();
   return driver && driver->cancel(transfer_);
+}
+
+Progress Event::progress() const {
+  Progress all{ended_bytes_, ended_bytes_, 0};
+  for (const Event& part : parts_) {
+    const Progress one = part.progress();
+    all.bytes_done += one.bytes_done;
+    all.bytes_total += one.bytes_total;
+    const bool known = all.seconds_left && one.seconds_left;
+    all.seconds_left =
+        known ? std::optional(std::max(*all.seconds_left, *one.seconds_left)) : std::nullopt;
+  }
+  if (!parts_.empty() || !plan_) return all;
+  const std::int64_t total = plan_->bytes;
+  const bool ended = done();
+  const bool well = ended && wait(std::chrono::nanoseconds{0});
+  std::int64_t arrived = well ? total : 0;
+  if (transfer_ && !well) {
+    const std::atomic_ref ended_bytes(transfer_->bytes_ended);
+    arrived = std::min(ended_bytes.load(std::memory_order_relaxed), total);
+  }
+  all.bytes_done += arrived;
+  all.bytes_total += total;
+  if (ended) return all;
+  all.seconds_left.reset();
+  if (plan_->seconds > 0 && total > 0) {
+    all.seconds_left =
+        plan_->seconds * static_cast<double>(total - arrived) / static_cast<double>(total);
+  }
+  return all;
+}
+
+Event Event::followed_by(std::vector<Event> notices) const {
+  std::vector<Event> all = parts();
+  if (parts_.empty()) all[0].ended_bytes_ = 0;  // they are counted below
+  std::move(notices.begin(), notices.end(), std::back_inserter(all));
+  Event event(std::move(all));
+  event.ended_bytes_ = ended_bytes_;
+  return event;
 }
 
 std::shared_ptr<Completion> Event::completion() const {

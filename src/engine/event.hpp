@@ -16,6 +16,15 @@
 
 namespace tranship {
 
+/// How far a copy has come.
+struct Progress {
+  std::int64_t bytes_done = 0;  ///< have arrived; 0 to bytes_total
+  std::int64_t bytes_total = 0;
+  /// Seconds to the end, by the time that the plan predicts and the bytes that are left; nothing
+  /// where the plan predicts none.
+  std::optional<double> seconds_left{};
+};
+
 /// The end of a copy, to wait for. A value; its copies refer to the same transfer. Threads: all.
 class Event {
  public:
@@ -30,6 +39,14 @@ class Event {
   Event(std::shared_ptr<const Plan> plan, std::shared_ptr<GpuFlight> flight)
       : plan_(std::move(plan)), flight_(std::move(flight)) {}
 
+  /// A notice of a copy, which the driver sends.
+  static Event of_notice(std::shared_ptr<Transfer> transfer,
+                         const std::shared_ptr<ThreadDriver>& driver) {
+    Event event(nullptr, std::move(transfer), driver);
+    event.notice_ = true;
+    return event;
+  }
+
   bool done() const;
   /// Whether the copy is known to have ended well, without a lock and without asking a GPU.
   bool ended_well() const;
@@ -41,6 +58,13 @@ class Event {
   bool cancel() const;
   /// Several copies, which have ended when all have.
   explicit Event(std::vector<Event> parts) : plan_(parts[0].plan_), parts_(std::move(parts)) {}
+  /// How far the copy has come: by tiles that have arrived, or, where one step carries it, nothing
+  /// or all. What failed or was cancelled stays where it was, with 0 s left.
+  Progress progress() const;
+  /// Returns the event of this copy and of the notices behind it.
+  Event followed_by(std::vector<Event> notices) const;
+  /// Counts bytes of other copies of the same call, which have ended, as progress() does.
+  void add_ended(std::int64_t bytes) { ended_bytes_ += bytes; }
   /// Whether this process was forked since the copy began. Its threads live in the parent, so that
   /// the event never ends here.
   bool forked() const { return fork_generation_ != fork_generation(); }
@@ -52,6 +76,8 @@ class Event {
   std::shared_ptr<Completion> completion() const;
   /// Null if the copy does not run on a GPU by itself.
   const std::shared_ptr<GpuFlight>& flight() const { return flight_; }
+  /// Whether it is the end of a notice: no bytes of a copy wait for it.
+  bool is_notice() const { return notice_; }
 
  private:
   std::shared_ptr<const Plan> plan_;
@@ -59,6 +85,8 @@ class Event {
   std::shared_ptr<GpuFlight> flight_;
   std::weak_ptr<ThreadDriver> driver_;
   std::vector<Event> parts_;
+  std::int64_t ended_bytes_ = 0;  ///< of copies of the same call that are not among the parts
+  bool notice_ = false;
   std::uint64_t fork_generation_ = fork_generation();
 };
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/unless_interrupted.hpp"
 #include "channels/host/copy.hpp"
 #include "channels/host/runs.hpp"
 #include "data/describe.hpp"
@@ -231,13 +232,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   options.on_requester_lost = engine.options_.on_requester_lost;
   options.on_requester_gone = engine.options_.on_requester_gone;
   std::shared_ptr<Processes> processes(new Processes(engine));
-  options.on_notice = [raw = processes.get()](fabric::PeerId peer,
-                                              std::span<const std::byte> body) {
-    if (const auto listener = raw->listener_of(peer)) listener->on_notice(body);
-  };
-  options.on_peer_lost = [raw = processes.get()](fabric::PeerId peer, const Error& error) {
-    if (const auto listener = raw->listener_of(peer)) listener->on_lost(error);
-  };
+  processes->take_messages(options);
   if (GpuSide* gpus = engine.gpu_side_.get()) {
     options.register_slots = [gpus](SharedMemory& slots) { (void)gpus->pinning().pin(slots); };
   }
@@ -263,10 +258,25 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   return processes;
 }
 
+/// Lets the fabric hand over what peers and requesters send without being asked.
+void Processes::take_messages(fabric::FabricOptions& options) {
+  options.on_notice = [this](fabric::PeerId peer, std::span<const std::byte> body) {
+    if (const auto listener = listener_of(peer)) listener->on_notice(body);
+  };
+  options.on_peer_lost = [this](fabric::PeerId peer, const Error& error) {
+    if (const auto listener = listener_of(peer)) listener->on_lost(error);
+    notices_.wake();
+  };
+  options.take_notice = [this](fabric::CopyNotice notice) {
+    return notices_.add(std::move(notice));
+  };
+}
+
 Processes::~Processes() { (void)stop(); }  // not reached in a fork: see Engine::leak()
 
 Status Processes::stop() {
   gate_.close();
+  notices_.close();
   const Status left = fabric_ ? fabric_->close() : Status{};  // null: refused before it started
   (void)gate_.wait_empty(calls_end_max);
   return left;
@@ -338,7 +348,7 @@ bool Processes::connected(fabric::PeerId peer) const {
   return entered && fabric_->connected(peer);
 }
 
-Status Processes::export_array(const std::string& name, const Array& array) {
+Status Processes::export_array(const std::string& name, const Array& array, bool notices) {
   const auto entered = enter();
   if (!entered) return entered.error();
   Array source = array;
@@ -359,6 +369,7 @@ Status Processes::export_array(const std::string& name, const Array& array) {
   exported.bytes = mapping.end_bytes() - mapping.begin_bytes();
   exported.writable = source.writable;
   exported.memory_name = name_of_export(source);
+  exported.takes_notices = notices;
   std::unique_ptr<GpuMemory> on_gpu;
   if (source.memory_kind == MemoryKind::device) {
     on_gpu = std::make_unique<GpuMemory>(source.device);
@@ -397,6 +408,36 @@ std::shared_ptr<PeerListener> Processes::listener_of(fabric::PeerId peer) {
   std::lock_guard lock(mutex_);
   const auto found = listeners_.find(peer);
   return found == listeners_.end() ? nullptr : found->second;
+}
+
+Result<std::vector<fabric::CopyNotice>> Processes::take_notices(std::optional<fabric::PeerId> peer,
+                                                                std::chrono::milliseconds timeout,
+                                                                bool (*interrupted)()) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
+  std::optional<Identity> sender;
+  if (peer) {
+    auto identity = fabric_->identity(*peer);
+    if (!identity) return identity.error();
+    sender = std::move(*identity);
+  }
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  while (true) {
+    const std::uint64_t seen = notices_.changes();
+    // Asked first: what the peer sent before it was lost is in the queue then.
+    const Status lost = peer ? fabric_->check(*peer) : Status{};
+    auto taken = notices_.take(sender ? &*sender : nullptr);
+    if (!taken.empty()) return taken;
+    if (gate_.closed()) return Error{ErrorCode::closed, "this engine was closed"};
+    if (Status open = engine_.usable(); !open) return open.error();
+    if (!lost) return lost.error();
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= until) return taken;
+    if (interrupted != nullptr && interrupted()) {
+      return Error{ErrorCode::cancelled, "interrupted"};
+    }
+    notices_.wait(seen, std::min(until, now + interruption_look));
+  }
 }
 
 Result<fabric::PeerId> Processes::connect(const std::string& contact,

@@ -13,6 +13,7 @@
 #include "channels/remote/remote_channel.hpp"
 #include "engine/engine.hpp"
 #include "engine/gpu_side.hpp"
+#include "engine/notice_queue.hpp"
 #include "fabric/fabric.hpp"
 
 namespace tranship {
@@ -41,9 +42,10 @@ class Processes {
   /// Contact text for connect() in another process; empty if this process does not listen.
   const std::string& contact() const { return contact_; }
 
-  /// Lets others read `array` and, if it is writable, write it, until withdraw().
+  /// Lets others read `array` and, if it is writable, write it, until withdraw(). notices: Whether
+  /// they may send notices of their copies.
   /// @error invalid_argument if the name is taken, or the array is another process's
-  Status export_array(const std::string& name, const Array& array);
+  Status export_array(const std::string& name, const Array& array, bool notices = false);
   Status withdraw(const std::string& name);
 
   Result<fabric::PeerId> connect(const std::string& contact, std::chrono::milliseconds timeout);
@@ -61,6 +63,14 @@ class Processes {
   bool connected(fabric::PeerId peer) const;
   /// Sets what receives the peer's notices from now on; null: nothing.
   void listen(fabric::PeerId peer, std::shared_ptr<PeerListener> listener);
+
+  /// Takes the notices that have arrived and were not taken, in the order of their arrival; with a
+  /// peer, those of its process. Waits up to `timeout` for the first. Returns none if none came.
+  /// @error why the peer was lost, once its notices are taken; closed; cancelled if `interrupted`,
+  ///        which is called now and then, returned true
+  Result<std::vector<fabric::CopyNotice>> take_notices(std::optional<fabric::PeerId> peer,
+                                                       std::chrono::milliseconds timeout,
+                                                       bool (*interrupted)() = nullptr);
 
   /// A peer's exported array, as one end of a copy.
   Result<Array> lookup(fabric::PeerId peer, const std::string& name,
@@ -81,9 +91,11 @@ class Processes {
     std::unique_ptr<GpuMemory> on_gpu;
   };
 
-  explicit Processes(Engine& engine) : engine_(engine) {}
+  explicit Processes(Engine& engine)
+      : engine_(engine), notices_(static_cast<std::size_t>(engine.config().notices_max)) {}
   /// @error closed after stop(), or in a fork
   Result<Gate::Pass> enter() const;
+  void take_messages(fabric::FabricOptions& options);
   std::shared_ptr<PeerListener> listener_of(fabric::PeerId peer);
   void open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote, Array& array) const;
 
@@ -91,6 +103,7 @@ class Processes {
   mutable Gate gate_;
   const std::uint64_t fork_generation_ = fork_generation();
   std::string contact_;
+  NoticeQueue notices_;
   std::unique_ptr<fabric::Fabric> fabric_;
   std::unique_ptr<fabric::RemoteChannel> channel_;
   std::mutex mutex_;

@@ -116,7 +116,7 @@ Status end_order(const Carriers& carriers, const GpuSide* gpus, const OrderedSta
   }
   for (const Event& part : parts) {
     const bool waits = part.flight() == nullptr || !first;
-    if (!waits || part.ended_well()) continue;
+    if (!waits || part.is_notice() || part.ended_well()) continue;
     Status status = carriers.wait_for_end(part, interrupted);
     if (first) first = std::move(status);
   }

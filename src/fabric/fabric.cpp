@@ -114,6 +114,17 @@ bool Fabric::connected(PeerId peer) const {
   return link && !link->requester->lost();
 }
 
+Result<Identity> Fabric::identity(PeerId peer) const {
+  const auto link = core_->link(peer);
+  return link ? Result<Identity>(link->identity) : core_->no_link(peer);
+}
+
+Status Fabric::check(PeerId peer) const {
+  const auto link = core_->link(peer);
+  if (!link) return core_->no_link(peer);
+  return link->requester->lost() ? Status(link->requester->lost_error()) : Status{};
+}
+
 Status Fabric::close() { return core_->close(); }
 
 void Fabric::accept_key(const Key& key) { core_->accept_key(key); }

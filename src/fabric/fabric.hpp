@@ -70,6 +70,7 @@ struct FabricOptions {
   ExecuteRequest execute;  ///< Carries out requests to exports that have an attachment.
   Copier copy;             ///< The host copier; required.
   AnswerCall answer;       ///< Answers calls of requesters; empty: calls are refused.
+  TakeNotice take_notice;  ///< Takes notices of requesters' copies; empty: they are refused.
   // The following functions are called on the progress thread, and must not block.
   /// Called when a requester's connection has ended. The requester's process may still access the
   /// memory that it was granted.
@@ -154,6 +155,11 @@ class Fabric {
   /// Returns the peer's process, host and contact, for messages; empty if there is no such peer.
   std::string describe(PeerId peer) const;
   bool connected(PeerId peer) const;
+  /// Returns the process of a peer, as it has introduced itself.
+  /// @error closed after disconnect(); invalid_argument if there was no such connection
+  Result<Identity> identity(PeerId peer) const;
+  /// @error why the peer is lost; as identity()
+  Status check(PeerId peer) const;
 
   /// Ends all connections and threads in bounded time, and removes the contact file. Outstanding
   /// requests and further calls fail with `closed`.

@@ -23,6 +23,9 @@ struct Identity {
   bool same_machine(const Identity& other) const {
     return !boot.empty() && boot == other.boot && pid_namespace == other.pid_namespace;
   }
+  bool same_process(const Identity& other) const {
+    return pid == other.pid && start_ticks == other.start_ticks && same_machine(other);
+  }
 };
 
 /// Returns the identity of this process.

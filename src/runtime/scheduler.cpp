@@ -1,6 +1,7 @@
 #include "runtime/scheduler.hpp"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/at.hpp"
 #include "base/check.hpp"
@@ -268,6 +269,9 @@ void Scheduler::complete(const Job& job, Status status, Changes& changes) {
   if (transfer->state == TransferState::draining) {
     drain(transfer, changes);
     return;
+  }
+  if (descriptor.output < 0) {
+    std::atomic_ref(transfer->bytes_ended).fetch_add(job.bytes, std::memory_order_relaxed);
   }
   if (descriptor.in_flight_max > 0) make_ready(transfer, job.hop, changes);
   if (descriptor.input >= 0) {

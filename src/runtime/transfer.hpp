@@ -70,6 +70,7 @@ struct Transfer : BufferWaiter, std::enable_shared_from_this<Transfer> {
   TransferState state = TransferState::waiting;
   std::int64_t tiles_begun = 0;  ///< the number of the next tile that a lane takes
   std::int64_t tiles_ended = 0;  ///< tiles that have passed the last hop of their lane
+  std::int64_t bytes_ended = 0;  ///< of those tiles; any thread may read it, by std::atomic_ref
   std::vector<Descriptor> descriptors;
   std::vector<Ring> rings;
   std::vector<Slot> slots;  ///< ring after ring

@@ -324,6 +324,10 @@ TEST(several_copies_and_pages_end_together) {
   int ended = 0;
   EXPECT_EQ(tranship_event_test(event, &ended), TRANSHIP_OK);
   EXPECT_EQ(ended, 1);
+  tranship_progress progress{};
+  EXPECT_EQ(tranship_event_progress(after, &progress), TRANSHIP_OK);
+  EXPECT(progress.bytes_done == std::ssize(second) * 8 && progress.seconds_left == 0);
+  EXPECT_EQ(progress.bytes_total, progress.bytes_done);
   for (std::size_t k = 0; k < to.size(); ++k) {
     const auto at = static_cast<std::size_t>(to[k]) * page;
     EXPECT_EQ(target[at], from[k] * 1000);
@@ -639,6 +643,7 @@ TEST(null_handles_are_refused_and_freed) {
   int ended = 0;
   EXPECT_EQ(tranship_copy(nullptr, nullptr, nullptr, nullptr, nullptr), TRANSHIP_INVALID_ARGUMENT);
   EXPECT_EQ(tranship_event_test(nullptr, &ended), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT_EQ(tranship_event_progress(nullptr, nullptr), TRANSHIP_INVALID_ARGUMENT);
   EXPECT_EQ(tranship_event_wait(nullptr, 1), TRANSHIP_INVALID_ARGUMENT);
   EXPECT_EQ(tranship_layout_bytes(nullptr, nullptr), TRANSHIP_INVALID_ARGUMENT);
   EXPECT_EQ(tranship_connect(nullptr, "x", 1, nullptr), TRANSHIP_INVALID_ARGUMENT);

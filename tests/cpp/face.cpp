@@ -90,6 +90,9 @@ void check_instances(const ts::Engine& engine) {
   const ts::Event second = engine.copy(shared, target, {.priority = 1, .after = {&first}});
   second.wait();
   EXPECT(first.done() && second.done() && back == values);
+  const ts::Progress progress = second.progress();
+  EXPECT(progress.bytes_done == 9600 && progress.bytes_total == 9600 &&
+         progress.left->count() == 0);
   second.cancel();  // cancelling a copy that has ended does nothing
   const std::span<const double> inside = shared.elements<double>();
   EXPECT(inside.size() == 1200 && inside[1] == values[30]);

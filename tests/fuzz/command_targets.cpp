@@ -125,7 +125,9 @@ struct Exporter {
 
   Exporter() {
     constexpr auto bytes = static_cast<std::int64_t>(array_bytes);
-    (void)table->add({"w", "", {writable.data(), nullptr}, bytes, true, nullptr});
+    ExportedArray noticed{"w", "", {writable.data(), nullptr}, bytes, true, nullptr};
+    noticed.takes_notices = true;
+    (void)table->add(std::move(noticed));
     (void)table->add({"r", "", {readonly.data(), nullptr}, bytes, false, nullptr});
     (void)table->add({"a", "", {nullptr, &stub}, bytes, true, nullptr});
     std::size_t k = 0;
@@ -164,6 +166,12 @@ struct Exporter {
       const std::size_t length = std::min(question.size(), reply.size());
       if (length > 0) std::memcpy(reply.data(), question.data(), length);
       return length;
+    };
+    made.take_notice = [segment, &source](const CopyNotice& notice) -> Status {
+      CHECK(check_notice_name(notice.name).ok(), "a notice with a name that no call gives");
+      CHECK(notice.array == "w", "a notice of an array that takes none");
+      scribble(segment, source);
+      return notice.written ? Status{} : Status(Error{ErrorCode::out_of_memory, "no room"});
     };
     made.answered = [segment](int slot, const SlotBytes& bytes) {
       CHECK(slot >= 0 && slot < geometry.slots, "an answer of a slot that there is not");

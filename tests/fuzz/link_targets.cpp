@@ -138,6 +138,10 @@ struct Exporter {
       if (length > 0) std::memmove(reply.data(), question.data(), length);
       return length;
     };
+    options.take_notice = [](const CopyNotice& notice) -> Status {
+      CHECK(check_notice_name(notice.name).ok(), "a notice with a name that no call gives");
+      return {};
+    };
     auto opened = Fabric::open(std::move(options));
     CHECK(opened.ok(), "a fabric");
     fabric = std::move(*opened);
@@ -145,7 +149,9 @@ struct Exporter {
     local = contact.substr(6, contact.find(',') - 6);
     network = contact.substr(contact.find("tcp:") + 4);
     constexpr std::int64_t bytes = 5000;
-    (void)fabric->export_array({"w", "it", {array.data(), nullptr}, bytes, true, nullptr});
+    ExportedArray noticed{"w", "it", {array.data(), nullptr}, bytes, true, nullptr};
+    noticed.takes_notices = true;
+    (void)fabric->export_array(std::move(noticed));
     (void)fabric->export_array({"r", "", {readonly.data(), nullptr}, bytes, false, nullptr});
   }
 };

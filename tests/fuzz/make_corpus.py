@@ -185,6 +185,11 @@ def slots() -> dict[str, bytes]:
         long = struct.pack("<QQIIIIq", 1, 0, 3, 0, 0, 0, size)
         made[f"call{size}"] = bytes([0]) + scribble(0, 0, long) + bytes([3, 15, 31])
     made["call"] = bytes([0]) + scribble(0, 0, call) + bytes([3, 15, 31])
+    for written in (0, 1, 2):
+        body = struct.pack("<I", written) + text(b"step 7")
+        notice = struct.pack("<QQIIIIq", 1, 0, 4, 0, 0, 0, len(body))
+        words = scribble(0, 0, notice) + bytes([0]) + scribble(6, 0, body)
+        made[f"notice{written}"] = bytes([0]) + words + bytes([6])
     return made
 
 

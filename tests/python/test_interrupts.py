@@ -99,6 +99,11 @@ WAITS = {
         say()
         engine.connect(silent(), timeout=60)
     """,
+    "notices that do not come": """
+        engine = ts.Engine(contact=True, threads=1)
+        say()
+        engine.notices(timeout=60)
+    """,
     "a copy on a GPU behind copies of the host": """
         engine = ts.Engine(threads=1)
         event = long_event(engine)

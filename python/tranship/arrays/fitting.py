@@ -39,6 +39,7 @@ def copy_fitted(
     buffer_bytes: Any,
     stream: Any,
     cast: Any,
+    notify: Any,
 ) -> _core.Event:
     """Copies what the core has refused to copy as it is: broadcast arrays, scalars, selections.
 
@@ -48,10 +49,10 @@ def copy_fitted(
     try:
         pieces = selected(source, target, region, planner, buffer_bytes)
         if pieces is not None:
-            return core.copy_pieces(*pieces, priority, after, stream)
+            return core.copy_pieces(*pieces, priority, after, stream, notify)
         fit = fitted(error, source, target, core)
         if fit is not None:
-            options = region, priority, after, planner, buffer_bytes, stream, cast
+            options = region, priority, after, planner, buffer_bytes, stream, cast, notify
             return core.copy(fit, target, *options)
     except Exception as other:
         error = other

@@ -208,7 +208,7 @@ class BoxConverter {
     return (run_bytes + 2 * line_bytes - 1) / line_bytes * line_bytes;
   }
 
-  Range whole_source() const {
+  MemoryRange whole_source() const {
     Shape all{numbers_.bytes(true), numbers_.source, nullptr, 0, {}, {}};
     const std::byte* low = numbers_.source;
     const std::byte* high = numbers_.source + all.element_bytes;

@@ -137,16 +137,30 @@ void RemoteChannel::submit_returned() {
   }
 }
 
+/// Polls a link from now on, until it has no requests.
+void RemoteChannel::watch(const std::shared_ptr<Link>& link) {
+  if (std::find(active_.begin(), active_.end(), link) == active_.end()) active_.push_back(link);
+}
+
 Status RemoteChannel::submit_to_slots(const Carriers::Job& job) {
-  if (std::find(active_.begin(), active_.end(), job.link) == active_.end()) {
-    active_.push_back(job.link);
-  }
+  watch(job.link);
   return job.link->requester->submit(job.transfer, finished_);
+}
+
+Status RemoteChannel::submit_notice(const Request& request, const OutgoingNotice& notice) {
+  RemoteArray& array = notice.array();
+  if (Status status = check_array({&array, Operation::read}); !status) return status;
+  watch(array.shared_link());
+  return array.link().requester->submit_notice({request, array.remote(), Operation::notice},
+                                               notice.body(), finished_);
 }
 
 Status RemoteChannel::submit(const Request& request) {
   const auto ends = ends_of(request);
-  if (!ends) return ends.error();
+  if (!ends) {
+    const auto* notice = dynamic_cast<const OutgoingNotice*>(request.target.attachment);
+    return notice != nullptr ? submit_notice(request, *notice) : Status(ends.error());
+  }
   RemoteArray& array = *ends->array;
   const bool usable = !array.withdrawn() && !array.link().requester->lost() &&
                       (array.writable() || ends->operation == Operation::read);

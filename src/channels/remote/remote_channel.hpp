@@ -11,12 +11,14 @@
 
 #include "channels/remote/carriers.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/links/outgoing_notice.hpp"
 #include "os/bell.hpp"
 #include "runtime/channel.hpp"
 
 namespace tranship::fabric {
 
-/// Carries requests of which exactly one end has a RemoteArray as its attachment, and chooses how
+/// Sends notices, whose target is an OutgoingNotice, to the owners of arrays. Carries requests of
+/// which exactly one end has a RemoteArray as its attachment, and chooses how
 /// for each of them:
 /// - `mapped`: the array lies in shared memory that this process maps: one copy, here, at once;
 /// - `direct`: a few small runs on one machine: process_vm_writev or process_vm_readv, at once;
@@ -63,7 +65,9 @@ class RemoteChannel : public Channel {
 
  private:
   void submit_returned();
+  void watch(const std::shared_ptr<Link>& link);
   Status submit_to_slots(const Carriers::Job& job);
+  Status submit_notice(const Request& request, const OutgoingNotice& notice);
   bool fits_carrier(const Request& request, const RemoteArray& array) const;
   void submit_to_carrier(Carriers::Job job, const RemoteArray& array);
   void on_job_ended(Carriers::Job job, std::optional<Status> status);

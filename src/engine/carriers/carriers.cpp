@@ -15,6 +15,7 @@ int own_gpu(const StepEnds& ends, int otherwise) {
 Result<Event> Carriers::start(const Recipe& recipe, std::span<const CopyPair> pairs,
                               const StartOptions& options,
                               const std::shared_ptr<void>& owner) const {
+  if (!options.notify.empty()) return start_and_notify(recipe, pairs, options, owner);
   const auto start = [&](const RecipeStep& step, const StartOptions& given) {
     return start_step(
         step, {pairs[step.base], pairs.subspan(step.first_pair, step.pair_count), owner}, given);
@@ -30,6 +31,7 @@ Result<Event> Carriers::start(const Recipe& recipe, std::span<const CopyPair> pa
   StartOptions among = options;
   among.among_others = true;
   std::vector<Event> events;
+  std::int64_t ended_bytes = 0;
   for (std::size_t n = 0; n < recipe.steps.size(); ++n) {
     const std::size_t k = recipe.order.empty() ? n : recipe.order[n];
     auto event = start(recipe.steps[k], among);
@@ -43,9 +45,13 @@ Result<Event> Carriers::start(const Recipe& recipe, std::span<const CopyPair> pa
       events.insert(events.begin(), std::move(*event));  // all of them have the first one's plan
     } else if (!over) {
       events.push_back(std::move(*event));
+    } else {
+      ended_bytes += recipe.steps[k].plan->bytes;
     }
   }
-  return events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
+  Event all = events.size() == 1 ? std::move(events[0]) : Event(std::move(events));
+  all.add_ended(ended_bytes);
+  return all;
 }
 
 Result<Event> Carriers::start_step(const RecipeStep& step, const StepEnds& ends,

@@ -18,6 +18,10 @@
 
 namespace tranship {
 
+namespace fabric {
+class OutgoingNotice;
+}
+
 /// Starts steps between arrays whose memories are known (is_resolved()). Owns no threads, channels
 /// or arrays: it refers to parts of an engine, which outlive it. Threads: all.
 class Carriers {
@@ -94,6 +98,13 @@ class Carriers {
                                       const StartOptions& options) const;
   Result<Event> start_transfer(const RecipeStep& step, const StepEnds& ends, const Waits& waits,
                                Guards guards) const;
+  /// Starts a recipe, and behind it the notices that the options ask for.
+  Result<Event> start_and_notify(const Recipe& recipe, std::span<const CopyPair> pairs,
+                                 const StartOptions& options,
+                                 const std::shared_ptr<void>& owner) const;
+  /// Sends a notice once all of `after` have ended well.
+  Event start_notice(std::shared_ptr<fabric::OutgoingNotice> notice, int priority,
+                     const std::vector<std::shared_ptr<Completion>>& after) const;
   /// Marks for other processes that a copy uses a GPU's link.
   void mark_link(const RecipeStep& step, const StepEnds& ends) const;
   /// Adds a span of the caller's thread to the trace, if there is one.

@@ -27,6 +27,7 @@ Result<Event> Carriers::start_here(const RecipeStep& step, const StepEnds& ends,
 std::optional<Event> Carriers::start_now(const Recipe& recipe, const Array& source,
                                          const Array& target, const StartOptions& options) const {
   if (recipe.steps.size() != 1 || options.stream || traces()) return {};
+  if (!options.notify.empty()) return {};
   const RecipeStep& step = recipe.steps[0];
   const bool at_once = step.carrier == Carrier::here ? !step.lists || step.program
                                                      : step.carrier == Carrier::nothing;

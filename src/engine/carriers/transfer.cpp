@@ -5,6 +5,7 @@
 
 #include "base/at.hpp"
 #include "engine/carriers/carriers.hpp"
+#include "fabric/links/outgoing_notice.hpp"
 
 namespace tranship {
 namespace {
@@ -89,6 +90,16 @@ Result<Event> Carriers::start_transfer(const RecipeStep& step, const StepEnds& e
   guards.give_to(*transfer);
   channels_.driver().submit(transfer, *after);
   return Event(step.plan, transfer, channels_.shared_driver());
+}
+
+Event Carriers::start_notice(std::shared_ptr<fabric::OutgoingNotice> notice, int priority,
+                             const std::vector<std::shared_ptr<Completion>>& after) const {
+  auto transfer = one_request("a notice", channels_.number_of(ChannelKind::remote_write), 0);
+  transfer->priority = priority;
+  transfer->target = {nullptr, notice.get()};
+  transfer->keep_alive.push_back(std::move(notice));
+  channels_.driver().submit(transfer, after);
+  return Event::of_notice(std::move(transfer), channels_.shared_driver());
 }
 
 Event Carriers::start_along(const std::shared_ptr<const Plan>& plan, const CopyPair& ends) const {

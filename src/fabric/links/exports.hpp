@@ -32,6 +32,8 @@ struct ExportedArray {
   /// fabric.
   std::string ipc_handle{};
   MemoryName memory_name{};  ///< of the first byte
+  /// Whether requesters may send notices of their copies, which FabricOptions::take_notice gets.
+  bool takes_notices = false;
 };
 
 constexpr std::size_t name_bytes_max = 1024;

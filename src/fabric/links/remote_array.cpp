@@ -35,6 +35,7 @@ std::shared_ptr<RemoteArray> Link::add_array(const std::string& name, LookupRepl
   fields.remote = {reply.id, reply.index, reply.address, reply.bytes, reply.plain != 0};
   fields.ipc_handle = std::move(reply.ipc_handle);
   fields.memory_name = std::move(reply.memory_name);
+  fields.takes_notices = reply.takes_notices != 0;
   fields.link = shared_from_this();
   if (carrier && !reply.carrier_key.empty()) {
     // An array that the carrier cannot open goes through slots.

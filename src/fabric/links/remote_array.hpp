@@ -89,6 +89,7 @@ class RemoteArray : public Attachment {
     std::string ipc_handle;                          ///< as in ExportedArray; empty over a network
     std::shared_ptr<BulkCarrier::Memory> carried{};  ///< Null: no carrier reaches the array.
     MemoryName memory_name{};
+    bool takes_notices = false;
   };
 
   explicit RemoteArray(Fields fields);
@@ -97,6 +98,8 @@ class RemoteArray : public Attachment {
   const std::string& description() const { return fields_.description; }
   std::int64_t bytes() const { return fields_.remote.bytes; }
   bool writable() const { return fields_.writable; }
+  /// Returns whether the peer takes notices of copies to and from the array.
+  bool takes_notices() const { return fields_.takes_notices; }
   PeerId peer() const { return fields_.link->peer; }
 
   /// Returns where this process has mapped the array's bytes; null if they are not mapped. A write

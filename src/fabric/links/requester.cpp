@@ -130,6 +130,24 @@ Status Requester::tell(std::span<const std::byte> question) {
   return {};
 }
 
+Status Requester::submit_notice(const Transfer& notice, std::vector<std::byte> body,
+                                std::shared_ptr<FinishedQueue> queue) {
+  if (Status status = check_question(body); !status) return status;
+  {
+    std::lock_guard lock(mutex_);
+    if (lost()) return lost_;
+    Pending* pending = new_pending();
+    pending->transfer = notice;
+    pending->transfer.operation = Operation::notice;
+    pending->told = std::move(body);
+    pending->to_send = true;
+    pending->queue = std::move(queue);
+    enqueue(*pending);
+  }
+  progress();
+  return {};
+}
+
 void Requester::leave_unattended(Pending& pending) {
   pending.unattended = true;
   unattended_.fetch_add(1, std::memory_order_release);
@@ -273,7 +291,9 @@ bool Requester::fill_slot() {
 void Requester::fill_call(Pending& pending, CommandHeader& header) {
   const bool told = pending.call == nullptr;
   const std::span<const std::byte> question = told ? pending.told : pending.call->question;
-  header.operation = static_cast<std::uint32_t>(Operation::call);
+  const bool notice = pending.transfer.operation == Operation::notice;
+  header.operation = static_cast<std::uint32_t>(notice ? Operation::notice : Operation::call);
+  header.export_id = pending.transfer.remote.id;
   header.bytes = static_cast<std::int64_t>(question.size());
   if (!question.empty()) {
     std::memcpy(options_.segment.data(head_), question.data(), question.size());
@@ -566,7 +586,6 @@ void Requester::fail(Error error) {
   while (first_ != nullptr) {
     first_->status = lost_;
     first_->stop();
-    first_->to_send = false;
     first_->slots_out = 0;
     end_if_done(*first_);
   }

@@ -86,6 +86,12 @@ class Requester {
   /// Queues `transfer` and starts as much of it as fits. Its end is reported to `queue`.
   Status submit(const Transfer& transfer, std::shared_ptr<FinishedQueue> queue);
 
+  /// Sends a notice to the owner of `notice.remote`, after all earlier submissions. Its end is
+  /// reported to `queue` when the owner has taken the notice, or has refused it. body: As
+  /// encode_notice() returns it.
+  Status submit_notice(const Transfer& notice, std::vector<std::byte> body,
+                       std::shared_ptr<FinishedQueue> queue);
+
   /// Returns whether the peer still exports the array, from its lease, which shows a withdrawal
   /// sooner than the notice arrives. Only for peers on this machine.
   bool stands(const RemoteExport& remote) const;
@@ -197,8 +203,8 @@ class Requester {
   struct Pending {
     Transfer transfer;
     Call* call = nullptr;            ///< null: a transfer, or a call whose caller no longer waits
-    bool to_send = false;            ///< a call's question is not yet in a slot
-    std::vector<std::byte> told{};   ///< the question of tell()
+    bool to_send = false;            ///< the body of a call or a notice is not yet in a slot
+    std::vector<std::byte> told{};   ///< the question of tell(), or the body of a notice
     bool unattended = false;         ///< the answer is dropped
     PieceCursor cursor;              ///< over the transfer's plain nests
     RunCursor runs;                  ///< over its lists of runs, which go after the nests
@@ -212,6 +218,7 @@ class Requester {
     bool sent() const { return cursor.finished() && runs.finished() && !to_send; }
     /// Forgets what is left.
     void stop() {
+      to_send = false;
       cursor = {};
       runs = {};
     }

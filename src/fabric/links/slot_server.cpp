@@ -86,13 +86,14 @@ bool SlotServer::serve_quickly() {
 }
 
 /// Returns whether a command moves few bytes, or a single run, of plain memory, or bytes that have
-/// been placed there already.
+/// been placed there already, or is a notice.
 bool SlotServer::quick(int slot) const {
   const CommandHeader header = read_header(options_.segment.command(slot));
   const bool small = header.bytes <= options_.segment.geometry().inside_bytes &&
                      header.nest_count >= 1 && header.nest_count <= quick_nests_max;
   const bool one_run = header.nest_count == 1 && header.word_count == command_words(0);
   if (header.operation == static_cast<std::uint32_t>(Operation::call)) return false;
+  if (header.operation == static_cast<std::uint32_t>(Operation::notice)) return true;
   const bool placed = work_[static_cast<std::size_t>(slot)].placed == header.sequence;
   if (!small && !one_run && !placed) return false;
   auto one = options_.exports->use(header.export_id);
@@ -183,6 +184,9 @@ Status SlotServer::start(int slot, std::vector<std::byte>& question, bool& pendi
     return Error{ErrorCode::not_found, "the array is no longer exported: its process withdrew it",
                  "look it up again"};
   }
+  if (command.header.operation == static_cast<std::uint32_t>(Operation::notice)) {
+    return take_notice(slot, held(one)->array(), question);
+  }
   const Status status = move(slot, one, pending);
   const bool used_on = pending || work.read_straight != nullptr;
   if (!used_on) options_.exports->release(*one);
@@ -229,21 +233,46 @@ Status SlotServer::move(int slot, const std::shared_ptr<Export>& one, bool& pend
   return {};
 }
 
+/// Takes a private copy of what a slot holds for a call or a notice.
+Status SlotServer::copy_body(int slot, std::vector<std::byte>& body) const {
+  const SlotSegment& segment = options_.segment;
+  const std::int64_t bytes = work_[static_cast<std::size_t>(slot)].command.header.bytes;
+  if (bytes < 0 || bytes > segment.geometry().slot_bytes) {
+    return Error{ErrorCode::invalid_argument, "a peer's message has an impossible length"};
+  }
+  return refusals_as_errors([&]() -> Status {
+    body.assign(segment.data(slot), segment.data(slot) + bytes);
+    return {};
+  });
+}
+
+Status SlotServer::take_notice(int slot, const ExportedArray& array, std::vector<std::byte>& body) {
+  if (!array.takes_notices || !options_.take_notice) {
+    return Error{ErrorCode::unsupported, "'" + array.name + "' is exported without notices"};
+  }
+  if (Status status = copy_body(slot, body); !status) return status;
+  return refusals_as_errors([&]() -> Status {
+    CopyNotice notice;
+    if (!decode(body, notice)) {
+      return Error{ErrorCode::invalid_argument, "a peer sent a notice that cannot be read"};
+    }
+    notice.array = array.name;
+    notice.label = options_.requester;
+    notice.sender = options_.identity;
+    return options_.take_notice(std::move(notice));
+  });
+}
+
 Status SlotServer::answer(int slot, std::vector<std::byte>& question) {
   const SlotSegment& segment = options_.segment;
   SlotWork& work = work_[static_cast<std::size_t>(slot)];
-  const std::int64_t bytes = work.command.header.bytes;
-  if (bytes < 0 || bytes > segment.geometry().slot_bytes) {
-    return Error{ErrorCode::invalid_argument, "a peer's call has an impossible length"};
-  }
   if (!options_.answer) {
     return Error{ErrorCode::unsupported, "this process answers no calls: it exports arrays alone"};
   }
+  if (Status status = copy_body(slot, question); !status) return status;
   const auto room = static_cast<std::size_t>(segment.geometry().slot_bytes);
-  const auto written = refusals_as_errors([&] {
-    question.assign(segment.data(slot), segment.data(slot) + bytes);
-    return options_.answer(options_.id, question, std::span(segment.data(slot), room));
-  });
+  const auto written = refusals_as_errors(
+      [&] { return options_.answer(options_.id, question, std::span(segment.data(slot), room)); });
   if (!written) return written.error();
   work.reply_bytes = *written;
   called_.store(std::chrono::steady_clock::now().time_since_epoch().count(),

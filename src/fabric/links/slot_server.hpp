@@ -14,6 +14,7 @@
 
 #include "fabric/links/exports.hpp"
 #include "fabric/links/slot_messages.hpp"
+#include "fabric/messages/copy_notice.hpp"
 #include "fabric/messages/slots.hpp"
 #include "runtime/channel.hpp"
 
@@ -43,6 +44,10 @@ using ExecuteRequest = std::function<void(const Request&, std::function<void(Sta
 using AnswerCall = std::function<Result<std::size_t>(
     RequesterId requester, std::span<const std::byte> question, std::span<std::byte> reply)>;
 
+/// Takes a notice of a requester's copy. Must not block.
+/// @error why the requester's copy fails: nobody gets the notice
+using TakeNotice = std::function<Status(CopyNotice)>;
+
 /// Takes submitted slots in the requester's order (over a network, in the order of arrival), checks
 /// every value of a command on a private copy, and copies between the slot and the exported array.
 /// A command whose export has an attachment is passed to `execute` and may finish out of order.
@@ -55,17 +60,19 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
     Copier copy;
     ExecuteRequest execute;
     AnswerCall answer;
+    TakeNotice take_notice;
     RequesterId id;
     /// Announces an answered slot to the requester, with the bytes that accompany it.
     std::function<void(int slot, const SlotBytes& bytes)> answered;
     bool network = false;   ///< Long runs bypass the slots.
     std::string requester;  ///< for messages
+    Identity identity{};    ///< the requester's, for its notices
   };
 
   explicit SlotServer(Options options);
 
   /// Carries out submitted commands, at most one for each slot; sets `more` if some are left.
-  /// Returns whether there were any. question: Scratch memory of the caller, for calls.
+  /// Returns whether there were any. question: Scratch memory of the caller, for calls and notices.
   bool serve(bool& more, std::vector<std::byte>& question);
 
   /// Carries out submitted commands that are short, if no other thread is in serve(). Returns
@@ -120,7 +127,9 @@ class SlotServer : public std::enable_shared_from_this<SlotServer> {
   std::shared_ptr<const Export> held(std::shared_ptr<Export> one) const;
   Status move(int slot, const std::shared_ptr<Export>& one, bool& pending);
   Status start(int slot, std::vector<std::byte>& question, bool& pending);
+  Status copy_body(int slot, std::vector<std::byte>& body) const;
   Status answer(int slot, std::vector<std::byte>& question);
+  Status take_notice(int slot, const ExportedArray& array, std::vector<std::byte>& body);
   Status execute(int slot, const std::shared_ptr<Export>& one, bool& pending);
   void executed();
   void finish(int slot, const Status& status);

@@ -15,7 +15,8 @@ namespace tranship::fabric {
 enum class Operation : std::uint32_t {
   write = 1,
   read = 2,
-  call = 3,  ///< the slot holds a question for the exporting process, and then its answer
+  call = 3,    ///< the slot holds a question for the exporting process, and then its answer
+  notice = 4,  ///< the slot holds a notice of a copy to or from the export (copy_notice.hpp)
 };
 
 /// The fixed part of a command, as it lies in a slot; nests follow as 64-bit words: element bytes,

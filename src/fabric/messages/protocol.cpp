@@ -122,6 +122,7 @@ std::vector<std::byte> encode(const LookupReply& reply) {
   out.add(reply.memory_bytes).add(reply.memory_offset).text(reply.ipc_handle);
   out.add(std::span<const std::byte>(reply.carrier_key)).add(reply.carrier_address);
   out.text(reply.memory_name.space).add(reply.memory_name.offset);
+  out.add(reply.takes_notices);
   return out.bytes();
 }
 
@@ -143,6 +144,7 @@ bool decode(std::span<const std::byte> bytes, LookupReply& reply) {
   reply.carrier_address = in.get<std::uint64_t>();
   reply.memory_name.space = in.text();
   reply.memory_name.offset = in.get<std::int64_t>();
+  reply.takes_notices = in.get<std::uint32_t>();
   if (key.size() > carrier_key_bytes_max) return false;
   return in.ok() && reply.index >= 0 && reply.index < exports_max && reply.bytes >= 0;
 }

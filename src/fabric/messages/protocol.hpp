@@ -24,7 +24,7 @@ constexpr std::size_t carrier_key_bytes_max = 4096;
 constexpr std::size_t carrier_kind_bytes_max = 128;
 
 constexpr std::uint64_t hello_magic = 0x3150494853524e54;  // "TNRSHIP1"
-constexpr std::uint32_t protocol_version_current = 11;
+constexpr std::uint32_t protocol_version_current = 12;
 
 enum class MessageType : std::uint32_t {
   hello = 1,     ///< Requester: its identity, and a descriptor of its bell.
@@ -171,7 +171,8 @@ struct LookupReply {
   std::string ipc_handle;          ///< As in ExportedArray; empty over a network.
   std::vector<std::byte> carrier_key{};  ///< Empty: the carrier does not reach the array.
   std::uint64_t carrier_address = 0;
-  MemoryName memory_name{};  ///< of the array's first byte
+  MemoryName memory_name{};         ///< of the array's first byte
+  std::uint32_t takes_notices = 0;  ///< 1: the exporter takes notices of copies.
 };
 
 std::vector<std::byte> encode(const Hello& hello);

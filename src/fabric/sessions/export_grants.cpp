@@ -45,6 +45,7 @@ void ExportGrants::describe(const Export& one, Found& found) {
   reply.writable = array.writable ? 1 : 0;
   reply.description = array.description;
   reply.memory_name = array.memory_name;
+  reply.takes_notices = array.takes_notices ? 1 : 0;
   const bool plain = array.place.attachment == nullptr;
   const bool mapped = mode_ == LinkMode::shared && array.memory;
   if (carrier_ && plain && !mapped) grant_key(one, reply);

@@ -9,10 +9,6 @@ namespace {
 
 using Reply = std::optional<HandshakeMessage>;
 
-bool same_process(const Identity& a, const Identity& b) {
-  return a.pid == b.pid && a.start_ticks == b.start_ticks && a.same_machine(b);
-}
-
 std::string label_of(const Identity& identity, const std::string& contact) {
   return "process " + std::to_string(identity.pid) + " on " + identity.host +
          (contact.empty() ? "" : " (" + contact + ")");
@@ -113,7 +109,7 @@ Error RequesterHandshake::from_peer(const Error& error) const {
 
 Status RequesterHandshake::check_identity(const Identity& identity) {
   const Identity& expected = options_.expected;
-  if (expected.boot.empty() || same_process(expected, identity)) return {};
+  if (expected.boot.empty() || expected.same_process(identity)) return {};
   return Error{ErrorCode::peer_lost,
                "the process that wrote the contact file '" + options_.contact + "' (pid " +
                    std::to_string(expected.pid) + " on " + expected.host +
@@ -235,6 +231,7 @@ Status ExporterHandshake::read_hello(const Greeting& greeting, std::span<const s
     return Error{ErrorCode::invalid_argument, "the greeting cannot be read"};
   }
   label_ = label_of(hello.identity, "");
+  applicant_.identity = hello.identity;
   return options_.refusal ? Status(*options_.refusal) : Status{};
 }
 

@@ -123,6 +123,7 @@ class ExporterHandshake : public Handshake {
   /// A requester that asks for service.
   struct Applicant {
     std::string label;
+    Identity identity;
     LinkMode mode = LinkMode::network;
     SlotSegment segment;
     std::shared_ptr<SharedMemory> bell;  ///< Rung after a slot was served; null over a network.

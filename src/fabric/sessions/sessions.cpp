@@ -119,8 +119,10 @@ std::shared_ptr<SlotServer> FabricCore::make_server(ConnectionId connection,
   options.copy = options_.copy;
   options.execute = options_.execute;
   options.answer = options_.answer;
+  options.take_notice = options_.take_notice;
   options.id = RequesterId{connection};
   options.requester = applicant.label;
+  options.identity = applicant.identity;
   if (applicant.mode == LinkMode::shared) {
     options.answered = [bell = applicant.bell](int, const SlotBytes&) {
       reinterpret_cast<Bell*>(bell->data())->ring();
