@@ -234,8 +234,8 @@ def test_options_of_selections(engine: ts.Engine) -> None:
     for option in options:
         with pytest.raises(ts.InvalidArgument, match=f"leave out {next(iter(option))}"):
             engine.copy(array[[0, 1]], out, **option)
-    with pytest.raises(ts.InvalidArgument, match=r"pair 1 has a selection"):
-        engine.copy_all([(np.zeros(3), np.zeros(3)), (array[[0, 1]], out)])
+    with pytest.raises(ts.InvalidArgument, match=r"without cast"):
+        engine.copy_all([(np.zeros(3), np.zeros(3)), (array[[0, 1]], out)], cast="unsafe")
     with pytest.raises(ts.InvalidArgument, match=r"look at the plan of the event"):
         engine.plan(array[[0, 1]], out)
     with pytest.raises(ts.InvalidArgument, match=r"shape \(2, 4\), .* of the target, \(3, 4\)"):

@@ -153,3 +153,54 @@ def test_transposes_of_equal_matrices(gpus: ts.Engine, data: st.DataObject) -> N
             target.fill(np.zeros((), kind)[()])
         start().wait(timeout=20)
         assert [content(gpus, target).tobytes() for _, target in pairs] == expected
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_lists_with_selections(gpus: ts.Engine, data: st.DataObject) -> None:
+    """Selections by arrays of indices are pairs as others are, of one list that moves whole."""
+    random = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    pairs: list[tuple[Any, Any]] = []
+    expected, targets = [], []
+    for _ in range(data.draw(st.integers(1, 4))):
+        rows, columns = data.draw(st.tuples(st.integers(1, 20), st.integers(1, 9)))
+        values = random.random((rows, columns)).astype(data.draw(st.sampled_from(["f8", "f4"])))
+        source = filled(gpus, values, data.draw(st.sampled_from(ON_GPUS)))
+        count = data.draw(st.integers(0, 12))
+        index = random.integers(0, rows, count)
+        wanted = np.zeros((rows, columns), values.dtype)
+        target: Any = filled(gpus, wanted, data.draw(st.sampled_from(ON_GPUS[1:])))
+        kind = data.draw(st.sampled_from(["plain", "gather", "scatter", "scalar"]))
+        if kind == "plain":
+            pairs.append((source, target))
+            wanted[...] = values
+        elif kind == "gather" and not isinstance(source, np.ndarray):
+            short = target[: min(count, rows)]
+            pairs.append((source[index[: min(count, rows)]], short))
+            wanted[: min(count, rows)] = values[index[: min(count, rows)]]
+        else:
+            once = np.unique(index)
+            pairs.append((2.5 if kind == "scalar" else filled(gpus, values[once], "device0"),
+                          target[once]))  # fmt: skip
+            wanted[once] = 2.5 if kind == "scalar" else values[once]
+        targets.append(target)
+        expected.append(wanted)
+    for start in (gpus.copy_all, gpus.copy_all, lambda given: gpus.prepare_all(given).start()):
+        for target in targets:
+            target.fill(0)
+        start(pairs).wait(timeout=20)
+        for target, wanted in zip(targets, expected, strict=True):
+            assert content(gpus, target).tobytes() == wanted.tobytes()
+
+
+def test_a_list_with_a_selection_is_refused_whole(gpus: ts.Engine) -> None:
+    source = filled(gpus, np.arange(12.0).reshape(4, 3), "device0")
+    target = filled(gpus, np.zeros((4, 3)), "device0")
+    for pairs, cast, text in (
+        ([(source, target), (source[[0, 1]], target)], None, r"pairs\[1\]: .*does not broadcast"),
+        ([(source, target), (source[[0, 1]], target[:2])], "unsafe", "without cast"),
+    ):
+        for call in (gpus.copy_all, gpus.prepare_all):
+            with pytest.raises(ts.InvalidArgument, match=text):
+                call(pairs, cast=cast)
+        assert not content(gpus, target).any()

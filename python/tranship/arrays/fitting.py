@@ -13,18 +13,21 @@ import numpy as np
 
 from .. import _core
 from ..arguments import refuse_call
-from ..errors import Error, InvalidArgument
+from ..errors import Error, InvalidArgument, make
+from ..type_constructors import hindexed
 from .assignment import block_of, broadcast_core, converted, near, shape_of
 from .dtypes import numpy_dtype
 from .elements import Elements
 from .points import Points, check_broadcast, pieces_between
 from .selection import Selection
 
-__all__ = ["copy_fitted", "fitted_pairs", "plan_fitted", "prepare_fitted"]
+__all__ = ["copy_fitted", "fitted_pairs", "plan_fitted", "prepare_fitted", "selected_pairs"]
 
 SCALARS = (bool, int, float, complex, np.generic)
 BlockPieces = tuple[Any, Any, Any, Any, Any]
 """Blocks of bytes of source and target, offsets in them, and lengths of pieces."""
+TypedPair = tuple[Any, Any, Any, Any]
+"""Blocks of bytes of source and target, and the types of the bytes in them."""
 
 
 def copy_fitted(
@@ -197,24 +200,49 @@ def fitted_pairs(error: Exception, pairs: Iterable[tuple[Any, Any]]) -> list[Any
         None if no shape is what is wrong.
 
     Raises:
-        InvalidArgument: A pair has a selection, which goes alone, or a scalar does not convert.
+        InvalidArgument: A scalar does not convert.
     """
     if not isinstance(error, InvalidArgument):
         return None
     found: list[Any] = []
     changed = False
-    for k, pair in enumerate(pairs):
+    for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             return None
         source, target = pair
-        if isinstance(source, Selection) or isinstance(target, Selection):
-            raise InvalidArgument(
-                f"pair {k} has a selection by arrays of indices", "copy it with copy()"
-            )
         fit = fitted(error, source, target)
         changed = changed or fit is not None
         found.append((source if fit is None else fit, target))
     return found if changed else None
+
+
+def selected_pairs(error: Exception, pairs: Any, cast: Any) -> list[TypedPair] | None:
+    """Returns the pairs of `copy_all` as copies between lists of bytes, if one has a selection.
+
+    Raises:
+        Error: A pair cannot be copied; the message has its number.
+        InvalidArgument: `cast` is given.
+    """
+    ends = [pair for pair in pairs if isinstance(pair, tuple | list) and len(pair) == 2]
+    several = len(ends) == len(pairs) and any(
+        isinstance(e, Selection) for pair in ends for e in pair
+    )
+    if not several or not isinstance(error, InvalidArgument):
+        return None
+    if cast is not None:
+        raise InvalidArgument(
+            "a list with a selection by arrays of indices is copied without cast",
+            "copy what changes its type by itself",
+        )
+    typed: list[TypedPair] = []
+    for k, (source, target) in enumerate(ends):
+        try:
+            from_block, to_block, *offsets, lengths = blocks_between(source, target)
+            kinds = [hindexed(lengths, places, "u1") for places in offsets]
+            typed.append((from_block, to_block, kinds[0], kinds[1]))
+        except Error as cause:
+            raise make(cause.code, f"pairs[{k}]: {cause.message}", cause.hint) from cause
+    return typed
 
 
 def selected(
@@ -241,6 +269,11 @@ def selected(
             raise InvalidArgument(
                 f"a selection by arrays of indices is copied without {name}", f"leave out {name}"
             )
+    return blocks_between(source, target)
+
+
+def blocks_between(source: Any, target: Any) -> BlockPieces:
+    """Returns the pieces of a copy; a scalar, or a source that broadcasts, fits the target."""
     to = points_of(target)
     if isinstance(source, SCALARS):
         source = scalar_of(source, numpy_dtype(to.fields))

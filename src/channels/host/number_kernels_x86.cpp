@@ -2,6 +2,7 @@
 
 #if defined(__x86_64__)
 
+#include <cpuid.h>
 #include <immintrin.h>
 
 #include <cstring>
@@ -309,7 +310,12 @@ void use_encoder_f16c(NumberKernels& set) {
 
 }  // namespace
 
-bool has_f16c() { return __builtin_cpu_supports("f16c") != 0; }
+/// Clang's __builtin_cpu_supports() does not know this feature.
+bool has_f16c() {
+  unsigned a = 0, b = 0, features = 0, d = 0;
+  const bool asked = __get_cpuid(1, &a, &b, &features, &d) != 0;
+  return asked && (features & bit_F16C) != 0 && __builtin_cpu_supports("avx2") != 0;
+}
 
 bool has_vbmi() { return __builtin_cpu_supports("avx512vbmi") != 0; }
 
