@@ -13,6 +13,7 @@ from .errors import Closed, Error, InvalidArgument, make
 from .type_constructors import Base, TypePair, as_type, contiguous, hindexed_block
 
 __all__ = [
+    "TypedCopy",
     "block",
     "listed",
     "packed_places",
@@ -23,9 +24,11 @@ __all__ = [
 ]
 
 
-def typed_pairs(
-    pairs: Iterable[tuple[Any, Any]], types: Iterable[TypePair]
-) -> list[tuple[Any, Any, Datatype | None, Datatype | None]]:
+TypedCopy = tuple[Any, Any, Datatype | None, Datatype | None]
+"""Source and target, and the types of their elements, as the core takes them."""
+
+
+def typed_pairs(pairs: Iterable[tuple[Any, Any]], types: Iterable[TypePair]) -> list[TypedCopy]:
     """Returns the pairs with their types, as the core takes them.
 
     Raises:
@@ -46,7 +49,7 @@ def typed_pairs(
         raise InvalidArgument(
             f"there are {len(ends)} copies and types for {len(given)}", "give a pair for each"
         )
-    made: list[tuple[Any, Any, Datatype | None, Datatype | None]] = []
+    made: list[TypedCopy] = []
     for (source, target), (first, second) in zip(ends, given, strict=True):
         if first is None and second is None:
             raise InvalidArgument("types=(None, None) names no type", "give a type for one end")

@@ -15,6 +15,7 @@ from .. import _core
 from ..arguments import refuse_call
 from ..errors import Error, InvalidArgument, make
 from ..type_constructors import hindexed
+from ..typed_ends import TypedCopy
 from .assignment import block_of, broadcast_core, converted, near, shape_of
 from .dtypes import numpy_dtype
 from .elements import Elements
@@ -26,8 +27,6 @@ __all__ = ["copy_fitted", "fitted_pairs", "plan_fitted", "prepare_fitted", "sele
 SCALARS = (bool, int, float, complex, np.generic)
 BlockPieces = tuple[Any, Any, Any, Any, Any]
 """Blocks of bytes of source and target, offsets in them, and lengths of pieces."""
-TypedPair = tuple[Any, Any, Any, Any]
-"""Blocks of bytes of source and target, and the types of the bytes in them."""
 
 
 def copy_fitted(
@@ -216,7 +215,7 @@ def fitted_pairs(error: Exception, pairs: Iterable[tuple[Any, Any]]) -> list[Any
     return found if changed else None
 
 
-def selected_pairs(error: Exception, pairs: Any, cast: Any) -> list[TypedPair] | None:
+def selected_pairs(error: Exception, pairs: Any, cast: Any) -> list[TypedCopy] | None:
     """Returns the pairs of `copy_all` as copies between lists of bytes, if one has a selection.
 
     Raises:
@@ -234,7 +233,7 @@ def selected_pairs(error: Exception, pairs: Any, cast: Any) -> list[TypedPair] |
             "a list with a selection by arrays of indices is copied without cast",
             "copy what changes its type by itself",
         )
-    typed: list[TypedPair] = []
+    typed: list[TypedCopy] = []
     for k, (source, target) in enumerate(ends):
         try:
             from_block, to_block, *offsets, lengths = blocks_between(source, target)
