@@ -227,8 +227,8 @@ class Engine(Connecting):
                 return self._core.copy_types(typed, priority, after, stream, notify)
             return self._core.copy_all(pairs, priority, after, stream, cast, notify)
         except Exception as error:
-            if types is None and (typed := selected_pairs(error, pairs, cast)) is not None:
-                return self._core.copy_types(typed, priority, after, stream, notify)
+            if types is None and (blocks := selected_pairs(error, pairs, cast)) is not None:
+                return self._core.copy_types(blocks, priority, after, stream, notify)
             if types is None and (fit := fitted_pairs(error, pairs)) is not None:
                 return self.copy_all(
                     fit, priority=priority, after=after, stream=stream, cast=cast, notify=notify
@@ -542,8 +542,8 @@ class Engine(Connecting):
                 return _core.prepare_types(self._core, typed_pairs(pairs, types), priority)
             return _core.prepare_all(self._core, pairs, priority, cast)
         except Exception as error:
-            if types is None and (typed := selected_pairs(error, pairs, cast)) is not None:
-                return _core.prepare_types(self._core, typed, priority)
+            if types is None and (blocks := selected_pairs(error, pairs, cast)) is not None:
+                return _core.prepare_types(self._core, blocks, priority)
             if types is None and (fit := fitted_pairs(error, pairs)) is not None:
                 return self.prepare_all(fit, priority=priority, cast=cast)
             refuse_pairs("prepare_all()", error, self._core, pairs, types, cast)
