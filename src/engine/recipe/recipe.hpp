@@ -1,4 +1,4 @@
-// A recipe: all that is decided about a copy before bytes move (design, section 4).
+// A recipe: all that is decided about a copy before bytes move (decision 35).
 #pragma once
 
 #include <cstddef>
