@@ -216,6 +216,14 @@ void GpuChannel::mark_ended(std::vector<GpuFlight*> flights) {
   }
 }
 
+/// Returns whether all flights are known to have ended, also those that delete_ended() has taken on
+/// another thread and may still give back. None is deleted while the lock is held.
+bool GpuChannel::all_ended() {
+  std::lock_guard lock(mutex_);
+  return std::all_of(flights_.begin(), flights_.end(),
+                     [](const GpuFlight* flight) { return flight->done_.load(); });
+}
+
 void GpuChannel::close(std::chrono::steady_clock::time_point deadline) {
   constexpr std::chrono::microseconds look_again{100};
   {
@@ -234,6 +242,7 @@ void GpuChannel::close(std::chrono::steady_clock::time_point deadline) {
     for (const auto& flight : flights) ended &= flight->done();
     flights.clear();
     ended &= delete_ended();
+    ended &= all_ended();
     if (ended || std::chrono::steady_clock::now() >= deadline) return;
     std::this_thread::sleep_for(look_again);
   }

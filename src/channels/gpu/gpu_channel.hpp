@@ -138,6 +138,7 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// Deletes the ended flights to which nothing refers any more. Returns whether no flight without
   /// references is still running.
   bool delete_ended();
+  bool all_ended();
 
  private:
   friend class GpuFlight;
