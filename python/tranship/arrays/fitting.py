@@ -222,11 +222,12 @@ def selected_pairs(error: Exception, pairs: Any, cast: Any) -> list[TypedCopy] |
         Error: A pair cannot be copied; the message has its number.
         InvalidArgument: `cast` is given.
     """
-    ends = [pair for pair in pairs if isinstance(pair, tuple | list) and len(pair) == 2]
-    several = len(ends) == len(pairs) and any(
-        isinstance(e, Selection) for pair in ends for e in pair
-    )
-    if not several or not isinstance(error, InvalidArgument):
+    if not isinstance(error, InvalidArgument):
+        return None
+    ends = list(pairs)
+    if any(not isinstance(pair, tuple | list) or len(pair) != 2 for pair in ends):
+        return None
+    if not any(isinstance(end, Selection) for pair in ends for end in pair):
         return None
     if cast is not None:
         raise InvalidArgument(
