@@ -34,39 +34,21 @@ KernelTuning random_tuning(Random& random) {
 
 Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, const KernelTuning& tuning,
               Random& random) {
-  std::int64_t source_bytes = 0, target_bytes = 2 * guard_bytes;
-  for (const LoopNest& nest : nests) {
-    source_bytes = std::max(source_bytes, reach(nest, true));
-    target_bytes = std::max(target_bytes, reach(nest, false) + 2 * guard_bytes);
-  }
-  Memory source(source_bytes, shift);
-  Memory target(target_bytes, 0);
-  Memory expected(target_bytes, 0);
-  for (std::int64_t i = 0; i < source_bytes; ++i) source.data()[i] = std::byte(random.next());
-  for (const LoopNest& nest : nests) {
-    walk(nest, [&](std::int64_t from, std::int64_t to) {
-      std::memcpy(expected.data() + guard_bytes + to, source.data() + from,
-                  static_cast<std::size_t>(nest.element_bytes));
-    });
-  }
-  std::byte* to = target.data() + guard_bytes;
+  WalkedNests walked(nests, shift, random);
   NestLists lists;
   std::vector<LoopNest> rest;
-  plan_lists(nests, source.data(), to, lists, rest, tuning);
+  plan_lists(nests, walked.source(), walked.target(), lists, rest, tuning);
   for (const NestList& list : {lists.aligned, lists.shifted}) {
     std::vector<std::int64_t> table(static_cast<std::size_t>(table_bytes(list)) / 8);
     auto* at = reinterpret_cast<std::byte*>(table.data());
     write_table(list, at);
     NestTable launched = table_of(list, at);
     if (table_bytes(list) <= held_bytes_max && random.chance(0.5)) launched.on_host = at;
-    run_list_on_host(launched, source.data(), to);
+    run_list_on_host(launched, walked.source(), walked.target());
   }
-  std::vector<KernelPlan> plans;
-  for (const LoopNest& nest : rest) plan_kernels(nest, source.data(), to, plans);
-  for (const KernelPlan& plan : plans) run_on_host(plan, source.data(), to);
-  return {target.equals(expected, target_bytes),
-          lists.aligned.plans.size() + lists.shifted.plans.size(), lists.shifted.nests.size(),
-          rest.size()};
+  walked.carry(rest);
+  return {walked.right(), lists.aligned.plans.size() + lists.shifted.plans.size(),
+          lists.shifted.nests.size(), rest.size()};
 }
 
 /// The nests that assemble an array from dense objects, one nest for each object.

@@ -172,4 +172,52 @@ inline bool moves_as_walked(const GroupCase& test, Random& random, std::vector<K
   return target.equals(expected, target_bytes);
 }
 
+/// Source and target of several nests, and what naive walks of them make of the target.
+class WalkedNests {
+ public:
+  /// shift: Bytes after a multiple of 256 at which the source begins.
+  WalkedNests(const std::vector<LoopNest>& nests, std::int64_t shift, Random& random)
+      : source_bytes_(bytes_of(nests, true)),
+        target_bytes_(bytes_of(nests, false) + 2 * guard_bytes),
+        source_(source_bytes_, shift),
+        target_(target_bytes_, 0),
+        expected_(target_bytes_, 0) {
+    for (std::int64_t i = 0; i < source_bytes_; ++i) {
+      source_.data()[i] = std::byte(random.next());
+    }
+    for (const LoopNest& nest : nests) {
+      walk(nest, [&](std::int64_t from, std::int64_t to) {
+        std::memcpy(expected_.data() + guard_bytes + to, source_.data() + from,
+                    static_cast<std::size_t>(nest.element_bytes));
+      });
+    }
+  }
+
+  const std::byte* source() { return source_.data(); }
+  std::byte* target() { return target_.data() + guard_bytes; }
+
+  /// Carries nests one by one, each by its own plans.
+  void carry(const std::vector<LoopNest>& nests) {
+    std::vector<KernelPlan> plans;
+    for (const LoopNest& nest : nests) plan_kernels(nest, source(), target(), plans);
+    for (const KernelPlan& plan : plans) run_on_host(plan, source(), target());
+  }
+
+  /// Returns whether the target, and the bytes around it, are as the walks make them.
+  bool right() { return target_.equals(expected_, target_bytes_); }
+
+ private:
+  static std::int64_t bytes_of(const std::vector<LoopNest>& nests, bool at_source) {
+    std::int64_t bytes = 0;
+    for (const LoopNest& nest : nests) bytes = std::max(bytes, reach(nest, at_source));
+    return bytes;
+  }
+
+  std::int64_t source_bytes_;
+  std::int64_t target_bytes_;
+  Memory source_;
+  Memory target_;
+  Memory expected_;
+};
+
 }  // namespace tranship::gpu

@@ -21,33 +21,16 @@ struct Outcome {
 
 Outcome carry(const std::vector<LoopNest>& nests, std::int64_t shift, const KernelTuning& tuning,
               Random& random) {
-  std::int64_t source_bytes = 0, target_bytes = 2 * guard_bytes;
-  for (const LoopNest& nest : nests) {
-    source_bytes = std::max(source_bytes, reach(nest, true));
-    target_bytes = std::max(target_bytes, reach(nest, false) + 2 * guard_bytes);
-  }
-  Memory source(source_bytes, shift);
-  Memory target(target_bytes, 0);
-  Memory expected(target_bytes, 0);
-  for (std::int64_t i = 0; i < source_bytes; ++i) source.data()[i] = std::byte(random.next());
-  for (const LoopNest& nest : nests) {
-    walk(nest, [&](std::int64_t from, std::int64_t to) {
-      std::memcpy(expected.data() + guard_bytes + to, source.data() + from,
-                  static_cast<std::size_t>(nest.element_bytes));
-    });
-  }
-  std::byte* to = target.data() + guard_bytes;
+  WalkedNests walked(nests, shift, random);
   std::vector<RepeatedNest> repeated;
   std::vector<NestOrigin> origins;
   std::vector<LoopNest> rest;
-  plan_repeats(nests, source.data(), to, repeated, origins, rest, tuning);
+  plan_repeats(nests, walked.source(), walked.target(), repeated, origins, rest, tuning);
   for (const RepeatedNest& one : repeated) {
-    run_on_host(one.plan, source.data(), to, repeats_of(one, origins.data()));
+    run_on_host(one.plan, walked.source(), walked.target(), repeats_of(one, origins.data()));
   }
-  std::vector<KernelPlan> plans;
-  for (const LoopNest& nest : rest) plan_kernels(nest, source.data(), to, plans);
-  for (const KernelPlan& plan : plans) run_on_host(plan, source.data(), to);
-  return {target.equals(expected, target_bytes), repeated.size(), rest.size()};
+  walked.carry(rest);
+  return {walked.right(), repeated.size(), rest.size()};
 }
 
 /// Returns a nest that reverses the order of dense dimensions, some of them with gaps between.
