@@ -154,7 +154,7 @@ void GpuChannel::forget(GpuFlight& flight) {
 }
 
 /// Deletes flights without the lock: the owners that a flight releases may take locks of their own.
-bool GpuChannel::delete_ended() {
+void GpuChannel::delete_ended() {
   std::vector<GpuFlight*> unowned;
   {
     std::lock_guard lock(mutex_);
@@ -163,7 +163,6 @@ bool GpuChannel::delete_ended() {
   mark_ended(unowned);
   const auto over = std::partition(unowned.begin(), unowned.end(),
                                    [](const GpuFlight* flight) { return !flight->done_.load(); });
-  const auto kept = over - unowned.begin();
   const std::vector<GpuFlight*> ended(over, unowned.end());
   {
     std::lock_guard lock(mutex_);
@@ -173,7 +172,6 @@ bool GpuChannel::delete_ended() {
   }
   const auto self = shared_from_this();  // the last of them may hold the last reference
   for (GpuFlight* flight : ended) delete flight;
-  return kept == 0;
 }
 
 namespace {
@@ -238,12 +236,10 @@ void GpuChannel::close(std::chrono::steady_clock::time_point deadline) {
         if (auto held = flight->weak_from_this().lock()) flights.push_back(std::move(held));
       }
     }
-    bool ended = true;
-    for (const auto& flight : flights) ended &= flight->done();
+    for (const auto& flight : flights) (void)flight->done();
     flights.clear();
-    ended &= delete_ended();
-    ended &= all_ended();
-    if (ended || std::chrono::steady_clock::now() >= deadline) return;
+    delete_ended();
+    if (all_ended() || std::chrono::steady_clock::now() >= deadline) return;
     std::this_thread::sleep_for(look_again);
   }
 }

@@ -135,9 +135,8 @@ class GpuChannel : public Channel, public std::enable_shared_from_this<GpuChanne
   /// reference to a flight that has not ended waits for it.
   void close(std::chrono::steady_clock::time_point deadline);
 
-  /// Deletes the ended flights to which nothing refers any more. Returns whether no flight without
-  /// references is still running.
-  bool delete_ended();
+  /// Deletes the ended flights to which nothing refers any more.
+  void delete_ended();
   bool all_ended();
 
  private:
