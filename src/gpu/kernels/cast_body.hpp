@@ -1,6 +1,7 @@
-// Kernel bodies that convert numbers on the way. `load_cast` puts the numbers of a box into shared
-// memory in the source's order, at their places in the target's; after a barrier `store_cast`
-// converts and writes them. `move_cast` does both at once for boxes that both sides walk alike.
+// Kernel bodies that convert numbers on the way. `convert_box` reads the numbers of a box along the
+// source's runs, converts them, and writes them to the target, or at their places in the target's
+// order to shared memory; after a barrier `store_box` writes them from there along the target's
+// runs.
 #pragma once
 
 #include "gpu/kernels/cast_numbers.hpp"
@@ -8,20 +9,19 @@
 
 namespace tranship::gpu {
 
-/// Returns the place in shared memory of a box's number: a gap after each 32 spreads the banks.
-TRANSHIP_DEVICE std::uint32_t shared_place(std::uint32_t number) { return number + number / 32; }
-
-/// Where a block's box begins, and its extents, which edges cut.
+/// Where a block's box begins, and how much of it lies inside the nest.
 struct CastPlace {
   const std::byte* source;
   std::byte* target;
-  std::uint32_t count;
-  std::uint32_t extents[kernel_loops_max];
+  /// The last index inside the nest along each loop of the box, 16 bits each.
+  std::uint64_t last;
+  bool full;
 };
 
 TRANSHIP_DEVICE CastPlace locate_cast(const CastPlan& plan, std::uint32_t block,
                                       const std::byte* source, std::byte* target) {
-  CastPlace place{source + plan.source_offset, target + plan.target_offset, 1, {}};
+  CastPlace place{source + plan.source_offset, target + plan.target_offset, 0, plan.whole};
+  int in_box = 0;
   for (int k = 0; k < plan.rank; ++k) {
     const std::uint32_t next = divide(block, plan.boxes[k]);
     const std::int64_t first =
@@ -29,268 +29,364 @@ TRANSHIP_DEVICE CastPlace locate_cast(const CastPlan& plan, std::uint32_t block,
     block = next;
     place.source += first * plan.loops[k].source_stride;
     place.target += first * plan.loops[k].target_stride;
+    if (plan.box[k] == 1) continue;
     const std::int64_t left = plan.loops[k].extent - first;
-    place.extents[k] = static_cast<std::uint32_t>(left < plan.box[k] ? left : plan.box[k]);
-    place.count *= place.extents[k];
+    const bool cut = left < plan.box[k];
+    place.full = place.full && !cut;
+    const auto last = static_cast<std::uint64_t>(cut ? left : plan.box[k]) - 1;
+    place.last |= last << (16 * in_box++);
   }
   return place;
 }
 
-/// Reads the stored bits of one part of a number at its own alignment, whatever that is.
-TRANSHIP_DEVICE std::uint64_t read_part(const std::byte* address, int bytes) {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
+/// Where an item of a walk lies, from the box's beginning.
+struct CastItem {
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+  std::int32_t shared = 0;
+  std::uint64_t indices = 0;  ///< of its first number along each loop of the box, 16 bits each
+};
+
+/// full: The box lies inside the nest as a whole, so that nobody asks for indices.
+TRANSHIP_DEVICE CastItem locate_item(const CastWalk& walk, std::uint32_t item, bool full) {
+  CastItem at;
+  TRANSHIP_UNROLL
+  for (int k = 0; k < cast_steps_max; ++k) {
+    if (k >= walk.rank) continue;
+    const CastStep& step = walk.steps[k];
+    std::uint32_t index = item;
+    if (k + 1 < walk.rank) {
+      item = divide(index, step.extent);
+      index -= item * step.extent.divisor;
+    }
+    at.source += index * step.source_stride;
+    at.target += index * step.target_stride;
+    at.shared += static_cast<std::int32_t>(index) * step.shared_stride;
+    if (!full) at.indices += index * step.indices;
+  }
+  return at;
+}
+
+/// Returns where a thread's item `number` of those that it takes together lies. at: Its item
+/// before.
+TRANSHIP_DEVICE CastItem next_item(const CastWalk& walk, const CastItem& at, std::uint32_t item,
+                                   int number, bool full) {
+  if (number == 0 || !walk.regular) return locate_item(walk, item, full);
+  CastItem next = at;
+  next.source += walk.advance.source_stride;
+  next.target += walk.advance.target_stride;
+  next.shared += walk.advance.shared_stride;
+  if (!full) next.indices += walk.advance.indices;
+  return next;
+}
+
+/// Returns how many of an item's numbers lie inside the nest. numbers: of a whole item.
+TRANSHIP_DEVICE int numbers_inside(const CastWalk& walk, const CastPlace& place, const CastItem& at,
+                                   int numbers) {
+  if (place.full) return numbers;
+  constexpr std::uint64_t above = 0x8000800080008000u;
+  // A field keeps its highest bit unless the index is beyond the last one.
+  if ((((place.last | above) - at.indices) & above) != above) return 0;
+  const int shift = 16 * walk.run_loop;
+  const auto left =
+      static_cast<int>(((place.last >> shift & 0x7fffu) - (at.indices >> shift & 0x7fffu)) + 1);
+  return left < numbers ? left : numbers;
+}
+
+/// Reads a number of at most 8 bytes at any address.
+TRANSHIP_DEVICE std::uint64_t read_bytes(const std::byte* address, int bytes) {
   std::uint64_t bits = 0;
-  if (bytes == 1) return read<1>(address).word[0];
-  if (at % static_cast<std::uintptr_t>(bytes) == 0) {
-    if (bytes == 2) return read<2>(address).word[0];
-    if (bytes == 4) return read<4>(address).word[0];
-    const Words<8> words = read<8>(address);
-    return static_cast<std::uint64_t>(words.word[1]) << 32 | words.word[0];
-  }
-  for (int k = 0; k < bytes; ++k) {
-    bits |= static_cast<std::uint64_t>(read<1>(address + k).word[0]) << (8 * k);
-  }
+  TRANSHIP_ROLLED
+  for (int k = bytes - 1; k >= 0; --k) bits = bits << 8 | read<1>(address + k).word[0];
   return bits;
 }
 
-TRANSHIP_DEVICE void write_part(std::byte* address, std::uint64_t bits, int bytes) {
-  const auto at = reinterpret_cast<std::uintptr_t>(address);
-  const auto low = static_cast<std::uint32_t>(bits);
-  if (at % static_cast<std::uintptr_t>(bytes) != 0) {
-    for (int k = 0; k < bytes; ++k) {
-      write(address + k, Words<1>{{static_cast<std::uint32_t>(bits >> (8 * k))}});
-    }
-  } else if (bytes == 1) {
-    write(address, Words<1>{{low}});
-  } else if (bytes == 2) {
-    write(address, Words<2>{{low}});
-  } else if (bytes == 4) {
-    write(address, Words<4>{{low}});
-  } else {
-    write(address, Words<8>{{low, static_cast<std::uint32_t>(bits >> 32)}});
+/// Writes a number at any address. Its bytes beyond 8 are zero.
+TRANSHIP_DEVICE void write_bytes(std::byte* address, std::uint64_t bits, int bytes) {
+  TRANSHIP_ROLLED
+  for (int k = 0; k < bytes; ++k) {
+    write(address + k, Words<1>{{static_cast<std::uint32_t>(bits & 0xff)}});
+    bits >>= 8;
   }
 }
 
-/// Reads number `k` of some.
-template <int count>
-TRANSHIP_DEVICE void read_number(const std::byte* address, NumberKind kind, int k,
-                                 Parts<count>& parts) {
-  const auto bytes = static_cast<int>(bytes_of(part_of(kind)));
-  parts.real[k] = read_part(address, bytes);
-  if (is_complex(kind)) parts.imaginary[k] = read_part(address + bytes, bytes);
+/// Reads a number that is not aligned, or both parts of a complex one that becomes a boolean: the
+/// signs of zeros do not count.
+TRANSHIP_DEVICE std::uint64_t read_slowly(const CastPlan& plan, const std::byte* address,
+                                          int bytes) {
+  const std::uint64_t real = read_bytes(address, bytes);
+  if (!plan.either_part) return real;
+  const int sign = plan.from_swapped ? 7 : 8 * bytes - 1;
+  return (real | read_bytes(address + bytes, bytes)) & ~(std::uint64_t{1} << sign);
 }
 
-template <int count>
-TRANSHIP_DEVICE void write_number(std::byte* address, NumberKind kind, int k,
-                                  const Parts<count>& parts) {
-  const auto bytes = static_cast<int>(bytes_of(part_of(kind)));
-  write_part(address, parts.real[k], bytes);
-  if (is_complex(kind)) write_part(address + bytes, parts.imaginary[k], bytes);
-}
-
-/// Reads `cast_together` numbers that follow each other, as vectors.
-TRANSHIP_DEVICE void read_numbers(const std::byte* address, NumberKind kind,
-                                  Parts<cast_together>& parts) {
-  static_assert(cast_together == 4);
-  std::uint32_t word[16] = {};
-  const std::int64_t bytes = bytes_of(kind);
-  if (bytes == 1) {
-    word[0] = read<4>(address).word[0];
-  } else if (bytes == 2) {
-    const Words<8> two = read<8>(address);
-    word[0] = two.word[0];
-    word[1] = two.word[1];
+/// Returns the bits of words that are the `number`th of `bytes` bytes.
+template <int bytes, typename Bits, int vector_bytes>
+TRANSHIP_DEVICE Bits bits_in(const Words<vector_bytes>& words, int number) {
+  const Words<bytes> one = extract<bytes>(words, number);
+  if constexpr (bytes == 8) {
+    return static_cast<Bits>(static_cast<std::uint64_t>(one.word[1]) << 32 | one.word[0]);
   } else {
+    return one.word[0] & (bytes == 4 ? 0xffffffffu : (1u << (8 * bytes % 32)) - 1);
+  }
+}
+
+/// Returns the words of a number, of which those that `bits` lacks are zero.
+template <int bytes, typename Bits>
+TRANSHIP_DEVICE Words<bytes> words_of(Bits bits) {
+  Words<bytes> words{};
+  words.word[0] = static_cast<std::uint32_t>(bits);
+  if constexpr (bytes >= 8) {
+    words.word[1] = static_cast<std::uint32_t>(static_cast<std::uint64_t>(bits) >> 32);
+  }
+  return words;
+}
+
+/// How runs of numbers of `bytes` bytes lie in vectors.
+template <int bytes, int run>
+struct RunVectors {
+  static constexpr int vector_bytes = run * bytes < 16 ? run * bytes : 16;
+  static constexpr int in_vector = vector_bytes / bytes;  ///< numbers
+  static constexpr int count = run / in_vector;           ///< vectors of a run
+  using Vector = Words<vector_bytes>;
+};
+
+/// Writes a whole run of numbers of `bytes` bytes each.
+template <int bytes, int run, typename Bits>
+TRANSHIP_DEVICE void write_run(std::byte* address, const Bits* bits) {
+  using Vectors = RunVectors<bytes, run>;
+  TRANSHIP_UNROLL
+  for (int first = 0; first < run; first += Vectors::in_vector) {
+    typename Vectors::Vector words{};
     TRANSHIP_UNROLL
-    for (int v = 0; v < 4; ++v) {
-      if (v * 4 >= bytes) continue;
-      const Words<16> four = read<16>(address + v * 16);
+    for (int k = 0; k < Vectors::in_vector; ++k) {
+      insert<bytes>(words, k, words_of<bytes>(bits[first + k]));
+    }
+    write(address + first * bytes, words);
+  }
+}
+
+/// The items that a thread holds at a time.
+template <typename Form>
+struct CastHeld {
+  const std::byte* from[Form::groups];
+  std::byte* to[Form::groups];
+  int inside[Form::groups];  ///< numbers of each item that lie inside the nest
+  typename Form::Source source[Form::held];
+  typename Form::Target target[Form::held];
+};
+
+/// Reads the whole runs among the items. All vectors are under way before the first is taken apart.
+template <int bytes, typename Form>
+TRANSHIP_DEVICE void read_runs(CastHeld<Form>& held) {
+  using Vectors = RunVectors<bytes, Form::run>;
+  typename Vectors::Vector words[Form::groups * Vectors::count] = {};
+  TRANSHIP_UNROLL
+  for (int k = 0; k < Form::groups * Vectors::count; ++k) {
+    const int group = k / Vectors::count;
+    if (held.inside[group] < Form::run) continue;
+    words[k] =
+        read<Vectors::vector_bytes>(held.from[group] + k % Vectors::count * Vectors::vector_bytes);
+  }
+  TRANSHIP_UNROLL
+  for (int k = 0; k < Form::held; ++k) {
+    held.source[k] = bits_in<bytes, typename Form::Source>(words[k / Vectors::in_vector],
+                                                           k % Vectors::in_vector);
+  }
+}
+
+/// Reads the items' numbers one by one; with `cut`, those of items that are no whole runs.
+template <int bytes, bool aligned, bool cut, typename Form>
+TRANSHIP_DEVICE void read_singly(const CastPlan& plan, CastHeld<Form>& held) {
+  using Bits = typename Form::Source;
+  TRANSHIP_UNROLL
+  for (int k = 0; k < Form::held; ++k) {
+    const int inside = held.inside[k / Form::run];
+    if (k % Form::run >= inside || (cut && inside == Form::run)) continue;
+    const std::byte* from = held.from[k / Form::run] + k % Form::run * plan.source_run_stride;
+    if constexpr (aligned) {
+      held.source[k] = bits_in<bytes, Bits>(read<bytes>(from), 0);
+    } else {
+      held.source[k] = static_cast<Bits>(read_slowly(plan, from, bytes));
+    }
+  }
+}
+
+/// Reads all items, whose numbers have `bytes` bytes in the source.
+template <int bytes, typename Form>
+TRANSHIP_DEVICE void read_items(const CastPlan& plan, const CastPlace& place,
+                                CastHeld<Form>& held) {
+  if constexpr (bytes <= Form::source_bytes_max) {
+    if constexpr (Form::run > 1) {
+      if (Form::way == CastWay::runs || plan.source_vectors) {
+        read_runs<bytes>(held);
+        if (!place.full) read_singly<bytes, true, true>(plan, held);
+        return;
+      }
+    }
+    if constexpr (Form::way != CastWay::runs) {
+      if (plan.source_aligned) {
+        read_singly<bytes, true, false>(plan, held);
+      } else {
+        read_singly<bytes, false, false>(plan, held);
+      }
+    }
+  }
+}
+
+/// Writes a patch to shared memory: of each of its groups the first numbers, then the second ones.
+template <int bytes, typename Form>
+TRANSHIP_DEVICE void hold_patch(const CastPlan& plan, const CastPlace& place,
+                                const CastHeld<Form>& held) {
+  TRANSHIP_UNROLL
+  for (int k = 0; k < Form::run; ++k) {
+    std::byte* to = held.to[0] + k * plan.shared_run_stride;
+    if (place.full) {
+      constexpr int vector = Form::groups * bytes < 16 ? Form::groups * bytes : 16;
+      constexpr int in_vector = vector / bytes;
       TRANSHIP_UNROLL
-      for (int k = 0; k < 4; ++k) word[v * 4 + k] = four.word[k];
-    }
-  }
-  const auto wide = [&word](int k) {
-    return static_cast<std::uint64_t>(word[2 * k + 1]) << 32 | word[2 * k];
-  };
-  TRANSHIP_UNROLL
-  for (int k = 0; k < 4; ++k) {
-    parts.imaginary[k] = 0;
-    if (bytes == 1) {
-      parts.real[k] = word[0] >> (8 * k) & 0xff;
-    } else if (bytes == 2) {
-      parts.real[k] = word[k / 2] >> (16 * (k % 2)) & 0xffff;
-    } else if (bytes == 4) {
-      parts.real[k] = word[k];
-    } else if (kind == NumberKind::complex64) {
-      parts.real[k] = word[2 * k];
-      parts.imaginary[k] = word[2 * k + 1];
-    } else if (bytes == 8) {
-      parts.real[k] = wide(k);
-    } else {
-      parts.real[k] = wide(2 * k);
-      parts.imaginary[k] = wide(2 * k + 1);
-    }
-  }
-}
-
-/// Writes `cast_together` numbers that follow each other, as vectors.
-TRANSHIP_DEVICE void write_numbers(std::byte* address, NumberKind kind,
-                                   const Parts<cast_together>& parts) {
-  std::uint32_t word[16] = {};
-  const std::int64_t bytes = bytes_of(kind);
-  const auto put = [&word](int k, std::uint64_t bits) {
-    word[2 * k] = static_cast<std::uint32_t>(bits);
-    word[2 * k + 1] = static_cast<std::uint32_t>(bits >> 32);
-  };
-  TRANSHIP_UNROLL
-  for (int k = 0; k < 4; ++k) {
-    const auto low = static_cast<std::uint32_t>(parts.real[k]);
-    if (bytes == 1) {
-      word[0] |= low << (8 * k);
-    } else if (bytes == 2) {
-      word[k / 2] |= low << (16 * (k % 2));
-    } else if (bytes == 4) {
-      word[k] = low;
-    } else if (kind == NumberKind::complex64) {
-      word[2 * k] = low;
-      word[2 * k + 1] = static_cast<std::uint32_t>(parts.imaginary[k]);
-    } else if (bytes == 8) {
-      put(k, parts.real[k]);
-    } else {
-      put(2 * k, parts.real[k]);
-      put(2 * k + 1, parts.imaginary[k]);
-    }
-  }
-  if (bytes == 1) return write(address, Words<4>{{word[0]}});
-  if (bytes == 2) return write(address, Words<8>{{word[0], word[1]}});
-  TRANSHIP_UNROLL
-  for (int v = 0; v < 4; ++v) {
-    if (v * 4 >= bytes) continue;
-    write(address + v * 16,
-          Words<16>{{word[4 * v], word[4 * v + 1], word[4 * v + 2], word[4 * v + 3]}});
-  }
-}
-
-/// Moves both addresses to a number of the box, counted in the target's order.
-TRANSHIP_DEVICE void go_to(const CastPlan& plan, const CastPlace& place, std::uint32_t number,
-                           const std::byte*& source, std::byte*& target) {
-  source = place.source;
-  target = place.target;
-  for (int k = 0; k < plan.rank; ++k) {
-    const std::uint32_t next = number / place.extents[k];
-    const std::int64_t index = number - next * place.extents[k];
-    source += index * plan.loops[k].source_stride;
-    target += index * plan.loops[k].target_stride;
-    number = next;
-  }
-}
-
-/// Converts the whole vectors of a box, and one by one the numbers at the ends of its rows.
-TRANSHIP_DEVICE void move_cast_vectors(const CastPlan& plan, const CastPlace& place,
-                                       std::uint32_t thread) {
-  const NumberKind from = plan.conversion.from.kind;
-  const NumberKind to = plan.conversion.to.kind;
-  const std::uint32_t row = plan.rank > 0 ? place.extents[0] : 1;
-  const std::uint32_t groups = (row + cast_together - 1) / cast_together;
-  const std::uint32_t rows = place.count / row;
-  for (std::uint32_t group = thread; group < groups * rows; group += kernel_threads) {
-    const std::uint32_t first = group % groups * cast_together;
-    const std::byte* source;
-    std::byte* target;
-    go_to(plan, place, group / groups * row + first, source, target);
-    Parts<cast_together> parts = {};
-    if (first + cast_together <= row) {
-      read_numbers(source, from, parts);
-      cast_numbers(plan.conversion, parts);
-      write_numbers(target, to, parts);
+      for (int first = 0; first < Form::groups; first += in_vector) {
+        Words<vector> words{};
+        TRANSHIP_UNROLL
+        for (int j = 0; j < in_vector; ++j) {
+          insert<bytes>(words, j, words_of<bytes>(held.target[(first + j) * Form::run + k]));
+        }
+        write(to + first * bytes, words);
+      }
       continue;
     }
-    for (std::uint32_t k = 0; first + k < row; ++k) {
-      Parts<1> one = {};
-      read_number(source + k * bytes_of(from), from, 0, one);
-      cast_numbers(plan.conversion, one);
-      write_number(target + k * bytes_of(to), to, 0, one);
+    TRANSHIP_UNROLL
+    for (int group = 0; group < Form::groups; ++group) {
+      if (k >= held.inside[group]) continue;
+      write(to + group * bytes, words_of<bytes>(held.target[group * Form::run + k]));
     }
   }
 }
 
-/// Converts a box without shared memory. Reads several numbers before it writes the first.
-TRANSHIP_DEVICE void move_cast(const CastPlan& plan, const CastPlace& place, std::uint32_t thread) {
-  if (plan.vectors) return move_cast_vectors(plan, place, thread);
-  const NumberKind from = plan.conversion.from.kind;
-  const NumberKind to = plan.conversion.to.kind;
-  for (std::uint32_t first = thread; first < place.count; first += cast_together * kernel_threads) {
-    Parts<cast_together> parts = {};
-    std::byte* targets[cast_together] = {};
+/// Writes all items, whose numbers have `bytes` bytes in the target: to the target, or to shared
+/// memory.
+template <int bytes, typename Form>
+TRANSHIP_DEVICE void write_items(const CastPlan& plan, const CastPlace& place,
+                                 const CastHeld<Form>& held) {
+  constexpr bool is_taken =
+      bytes <= Form::target_bytes_max && (Form::is_wide ? bytes >= 8 : bytes <= 8);
+  if constexpr (is_taken && Form::shared) {
+    hold_patch<bytes>(plan, place, held);
+  } else if constexpr (is_taken) {
+    const bool slowly = Form::way == CastWay::singles && plan.target_vector < bytes;
     TRANSHIP_UNROLL
-    for (int k = 0; k < cast_together; ++k) {
-      const std::uint32_t number = first + static_cast<std::uint32_t>(k * kernel_threads);
-      if (number >= place.count) continue;
-      const std::byte* source;
-      go_to(plan, place, number, source, targets[k]);
-      read_number(source, from, k, parts);
-    }
-    cast_numbers(plan.conversion, parts);
-    TRANSHIP_UNROLL
-    for (int k = 0; k < cast_together; ++k) {
-      if (targets[k] != nullptr) write_number(targets[k], to, k, parts);
+    for (int group = 0; group < Form::groups; ++group) {
+      const typename Form::Target* const bits = held.target + group * Form::run;
+      if constexpr (Form::way == CastWay::runs) {
+        if (held.inside[group] == Form::run) {
+          write_run<bytes, Form::run>(held.to[group], bits);
+          continue;
+        }
+      }
+      TRANSHIP_UNROLL
+      for (int k = 0; k < Form::run; ++k) {
+        if (k >= held.inside[group]) continue;
+        std::byte* to = held.to[group] + k * bytes;
+        if (slowly) {
+          write_bytes(to, bits[k], bytes);
+        } else {
+          write(to, words_of<bytes>(bits[k]));
+        }
+      }
     }
   }
 }
 
-/// First phase of a box that passes through shared memory.
-TRANSHIP_DEVICE void load_cast(const CastPlan& plan, const CastPlace& place, std::uint32_t thread,
-                               std::byte* shared) {
-  const NumberKind from = plan.conversion.from.kind;
-  const std::int64_t bytes = bytes_of(from);
-  std::uint32_t steps[kernel_loops_max];  // of each loop, in the target's order
-  std::uint32_t step = 1;
-  for (int k = 0; k < plan.rank; ++k) {
-    steps[k] = step;
-    step *= place.extents[k];
+/// Finds the patch of an item: a run, and as many as a thread holds beside it along the target's
+/// runs.
+template <typename Form>
+TRANSHIP_DEVICE void locate_patch(const CastPlan& plan, const CastPlace& place, const CastItem& at,
+                                  std::byte* shared, CastHeld<Form>& held) {
+  const int inside = numbers_inside(plan.read, place, at, Form::run);
+  int rows = Form::groups;
+  if (!place.full) {
+    const auto left = static_cast<int>((place.last & 0x7fffu) - (at.indices & 0x7fffu)) + 1;
+    rows = left < rows ? left : rows;
   }
-  for (std::uint32_t number = thread; number < place.count; number += kernel_threads) {
-    const std::byte* source = place.source;
-    std::uint32_t in_target = 0;
-    std::uint32_t rest = number;
-    for (int k = 0; k < plan.rank; ++k) {
-      const int loop = plan.in_source[k];
-      const std::uint32_t next = rest / place.extents[loop];
-      const std::uint32_t index = rest - next * place.extents[loop];
-      source += static_cast<std::int64_t>(index) * plan.loops[loop].source_stride;
-      in_target += index * steps[loop];
-      rest = next;
+  TRANSHIP_UNROLL
+  for (int k = 0; k < Form::groups; ++k) {
+    held.inside[k] = k < rows ? inside : 0;
+    held.from[k] = place.source + at.source + k * plan.source_row_stride;
+  }
+  held.to[0] = shared + at.shared;
+}
+
+/// Converts a box. Reads several items before it writes the first.
+template <typename Form>
+TRANSHIP_DEVICE void convert_box(const CastPlan& plan, const CastPlace& place, std::uint32_t thread,
+                                 std::byte* shared) {
+  const auto items = static_cast<std::uint32_t>(plan.read.items);
+  constexpr std::uint32_t together = Form::shared ? 1 : Form::groups;
+  CastItem at;
+  for (std::uint32_t first = thread; first < items; first += together * kernel_threads) {
+    CastHeld<Form> held{};
+    if constexpr (Form::shared) {
+      at = next_item(plan.read, at, first, first == thread ? 0 : 1, place.full);
+      locate_patch(plan, place, at, shared, held);
     }
-    Parts<1> one = {};
-    read_number(source, from, 0, one);
-    write_number(shared + shared_place(in_target) * bytes, from, 0, one);
+    TRANSHIP_UNROLL
+    for (int k = 0; k < Form::groups && !Form::shared; ++k) {
+      const std::uint32_t item = first + static_cast<std::uint32_t>(k * kernel_threads);
+      if (item >= items) continue;
+      at = next_item(plan.read, at, item, k, place.full);
+      held.inside[k] = numbers_inside(plan.read, place, at, Form::run);
+      held.from[k] = place.source + at.source;
+      held.to[k] = place.target + at.target;
+    }
+    switch (bytes_of(plan.from)) {
+      case 1: read_items<1>(plan, place, held); break;
+      case 2: read_items<2>(plan, place, held); break;
+      case 4: read_items<4>(plan, place, held); break;
+      default: read_items<8>(plan, place, held);
+    }
+    cast_numbers<Form>(plan, held.source, held.target);
+    switch (plan.target_bytes) {
+      case 1: write_items<1>(plan, place, held); break;
+      case 2: write_items<2>(plan, place, held); break;
+      case 4: write_items<4>(plan, place, held); break;
+      case 8: write_items<8>(plan, place, held); break;
+      default: write_items<16>(plan, place, held);
+    }
   }
 }
 
-/// Second phase: converts the numbers in the target's order.
-TRANSHIP_DEVICE void store_cast(const CastPlan& plan, const CastPlace& place, std::uint32_t thread,
-                                const std::byte* shared) {
-  const NumberKind from = plan.conversion.from.kind;
-  const NumberKind to = plan.conversion.to.kind;
-  const std::int64_t bytes = bytes_of(from);
-  for (std::uint32_t first = thread; first < place.count; first += cast_together * kernel_threads) {
-    Parts<cast_together> parts = {};
-    TRANSHIP_UNROLL
-    for (int k = 0; k < cast_together; ++k) {
-      const std::uint32_t number = first + static_cast<std::uint32_t>(k * kernel_threads);
-      if (number >= place.count) continue;
-      read_number(shared + shared_place(number) * bytes, from, k, parts);
+/// Writes a box from shared memory, in vectors of `vector_bytes` that the target's alignment
+/// allows.
+template <int vector_bytes>
+TRANSHIP_DEVICE void store_vectors(const CastPlan& plan, const CastPlace& place,
+                                   std::uint32_t thread, const std::byte* shared) {
+  const auto items = static_cast<std::uint32_t>(plan.write.items);
+  const int bytes = plan.target_bytes;
+  const int numbers = vector_bytes > bytes ? vector_bytes / bytes : 1;
+  CastItem at;
+  for (std::uint32_t item = thread; item < items; item += kernel_threads) {
+    at = next_item(plan.write, at, item, item == thread ? 0 : 1, place.full);
+    const int inside = numbers_inside(plan.write, place, at, numbers);
+    const std::byte* from = shared + at.shared;
+    std::byte* to = place.target + at.target;
+    if (inside == numbers) {
+      for (int done = 0; done < numbers * bytes; done += vector_bytes) {
+        write(to + done, read<vector_bytes>(from + done));
+      }
+      continue;
     }
-    cast_numbers(plan.conversion, parts);
-    TRANSHIP_UNROLL
-    for (int k = 0; k < cast_together; ++k) {
-      const std::uint32_t number = first + static_cast<std::uint32_t>(k * kernel_threads);
-      if (number >= place.count) continue;
-      const std::byte* source;
-      std::byte* target;
-      go_to(plan, place, number, source, target);
-      write_number(target, to, k, parts);
-    }
+    for (int k = 0; k < inside * bytes; ++k) write(to + k, read<1>(from + k));
+  }
+}
+
+TRANSHIP_DEVICE void store_box(const CastPlan& plan, const CastPlace& place, std::uint32_t thread,
+                               const std::byte* shared) {
+  switch (plan.target_vector) {
+    case 16: return store_vectors<16>(plan, place, thread, shared);
+    case 8: return store_vectors<8>(plan, place, thread, shared);
+    case 4: return store_vectors<4>(plan, place, thread, shared);
+    case 2: return store_vectors<2>(plan, place, thread, shared);
+    default: return store_vectors<1>(plan, place, thread, shared);
   }
 }
 

@@ -2,114 +2,349 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
-#include "base/at.hpp"
-#include "gpu/kernels/cast_body.hpp"
+#include "base/check.hpp"
 #include "gpu/kernels/normal_nest.hpp"
 
 namespace tranship::gpu {
 namespace {
 
-/// Most numbers of a box: four for each thread, four times.
+/// Most numbers of a box; of one that is moved in runs, more if they are short, up to so many bytes
+/// of the side that has fewer.
 constexpr std::int64_t box_numbers_max = 4096;
-/// Most numbers of a box that passes through shared memory.
-constexpr std::int64_t shared_numbers_max = 2048;
+constexpr std::int64_t box_bytes_max = 16384;
+/// The same for boxes that pass through shared memory, in bytes of the target.
+constexpr std::int64_t shared_numbers_max = 8192;
+constexpr std::int64_t shared_box_bytes_max = 32768;
 /// Least numbers of a box, and blocks from which on a large GPU is busy.
 constexpr std::int64_t box_numbers_min = 1024;
 constexpr std::int64_t blocks_wanted = 264;
 /// Distance of numbers in the source, in bytes, from which on each costs a sector of its own.
 constexpr std::int64_t far_bytes = 32;
+/// Bytes of a source run that neighbouring threads read.
+constexpr std::int64_t run_bytes_wanted = 32;
 /// Most blocks of a launch, and most boxes along a loop that a Divisor divides.
 constexpr std::int64_t blocks_max = std::int64_t{1} << 31;
 
-/// Returns the nest's loops with the numbers of an element as the first.
+NumberKind part_of(NumberKind kind) {
+  if (kind == NumberKind::complex64) return NumberKind::float32;
+  return kind == NumberKind::complex128 ? NumberKind::float64 : kind;
+}
+
+bool both_complex(const Conversion& conversion) {
+  return is_complex(conversion.from.kind) && is_complex(conversion.to.kind);
+}
+
+/// Returns the bytes between numbers that follow each other in the source; parts of numbers if both
+/// sides are complex.
+std::int64_t source_step(const Conversion& conversion) {
+  return bytes_of(both_complex(conversion) ? part_of(conversion.from.kind) : conversion.from.kind);
+}
+
+std::int64_t target_step(const Conversion& conversion) {
+  return bytes_of(both_complex(conversion) ? part_of(conversion.to.kind) : conversion.to.kind);
+}
+
+/// Joins loops that continue each other on both sides.
+void join_loops(std::vector<Loop>& loops) {
+  std::size_t kept = 0;
+  for (std::size_t k = 1; k < loops.size(); ++k) {
+    Loop& inner = loops[kept];
+    const Loop& outer = loops[k];
+    if (outer.source_stride == inner.extent * inner.source_stride &&
+        outer.target_stride == inner.extent * inner.target_stride) {
+      inner.extent *= outer.extent;
+    } else {
+      loops[++kept] = outer;
+    }
+  }
+  if (!loops.empty()) loops.resize(kept + 1);
+}
+
+/// Returns the nest's loops, with the numbers of an element and their parts as the first ones.
 NormalNest numbers_of(const LoopNest& nest) {
   NormalNest normal = normalise(nest);
-  const std::int64_t target_bytes = nest.conversion.target_bytes();
-  const std::int64_t run = nest.element_bytes / target_bytes;
-  if (run > 1)
-    normal.loops.insert(normal.loops.begin(), {run, nest.conversion.source_bytes(), target_bytes});
+  const Conversion& conversion = nest.conversion;
+  const auto put_first = [&](const Loop& loop) {
+    if (loop.extent > 1) normal.loops.insert(normal.loops.begin(), loop);
+  };
+  put_first({nest.element_bytes / conversion.target_bytes(), conversion.source_bytes(),
+             conversion.target_bytes()});
+  if (both_complex(conversion)) put_first({2, source_step(conversion), target_step(conversion)});
+  join_loops(normal.loops);
   return normal;
 }
 
-bool is_full(const CastPlan& plan, int loop) { return plan.box[loop] >= plan.loops[loop].extent; }
+/// Makes the plan of some loops.
+class CastPlanner {
+ public:
+  CastPlanner(const Conversion& conversion, const std::byte* source, const std::byte* target)
+      : source_(source),
+        target_(target),
+        source_step_(source_step(conversion)),
+        target_step_(target_step(conversion)) {
+    plan_.from = part_of(conversion.from.kind);
+    plan_.to = part_of(conversion.to.kind);
+    plan_.from_swapped = conversion.from.big_endian;
+    plan_.to_swapped = conversion.to.big_endian;
+    plan_.either_part =
+        is_complex(conversion.from.kind) && conversion.to.kind == NumberKind::boolean;
+    plan_.target_bytes = static_cast<std::int32_t>(target_step_);
+  }
 
-/// Returns the first loop, in one side's order, of which the box has not all; -1: it has all.
-int next_loop(const CastPlan& plan, bool in_source) {
-  for (int k = 0; k < plan.rank; ++k) {
-    const int loop = in_source ? plan.in_source[k] : k;
-    if (!is_full(plan, loop)) return loop;
+  CastPlan plan(const Loop* loops, std::size_t count, std::int64_t source_offset,
+                std::int64_t target_offset) {
+    plan_.source_offset = source_offset;
+    plan_.target_offset = target_offset;
+    plan_.rank = static_cast<std::int32_t>(count);
+    std::copy(loops, loops + count, plan_.loops);
+    find_ways();
+    std::int64_t numbers = 1;
+    for (int k = 0; k < plan_.rank; ++k) numbers *= plan_.loops[k].extent;
+    std::int64_t most = std::clamp(numbers / blocks_wanted, box_numbers_min, largest_box());
+    do {
+      choose_box(most);
+      plan_walks();
+      most /= 2;
+    } while (plan_.shared_bytes > shared_bytes_max);
+    count_boxes();
+    return plan_;
   }
-  return -1;
-}
 
-/// Grows the box to `most` numbers: along both sides' fastest loops in turn if it passes through
-/// shared memory, else along the target's.
-void grow_box(CastPlan& plan, std::int64_t most) {
-  std::int64_t count = 1;
-  for (bool in_source = false;; in_source = plan.shared && !in_source) {
-    const int loop = next_loop(plan, in_source);
-    if (loop < 0) break;
-    const std::int64_t others = count / plan.box[loop];
-    const std::int64_t wanted =
-        std::min({std::int64_t{2} * plan.box[loop], plan.loops[loop].extent, most / others});
-    if (wanted == plan.box[loop]) break;
-    plan.box[loop] = static_cast<std::int32_t>(wanted);
-    count = others * wanted;
+ private:
+  /// Decides whether boxes pass through shared memory, and whether numbers are taken in runs.
+  void find_ways() {
+    for (int k = 0; k < plan_.rank; ++k) in_source_[k] = k;
+    // A loop that reads the same number again is no run of the source.
+    const auto distance = [&](int k) {
+      const std::int64_t stride = std::abs(plan_.loops[k].source_stride);
+      return stride == 0 ? std::numeric_limits<std::int64_t>::max() : stride;
+    };
+    std::stable_sort(in_source_, in_source_ + plan_.rank,
+                     [&](int a, int b) { return distance(a) < distance(b); });
+    run_loop_ = plan_.rank > 0 ? in_source_[0] : 0;
+    shared_ = run_loop_ != 0 && std::abs(plan_.loops[0].source_stride) >= far_bytes &&
+              plan_.loops[run_loop_].source_stride != 0;
+    if (!shared_) run_loop_ = 0;
+    std::int64_t source_bits = address_bits(source_, plan_.source_offset);
+    std::int64_t target_bits = address_bits(target_, plan_.target_offset);
+    for (int k = 0; k < plan_.rank; ++k) {
+      if (k != run_loop_) source_bits |= std::abs(plan_.loops[k].source_stride);
+      if (k != 0) target_bits |= plan_.loops[k].target_stride;
+    }
+    const bool source_runs = plan_.rank > 0 && plan_.loops[run_loop_].source_stride == source_step_;
+    const bool target_runs = plan_.rank > 0 && plan_.loops[0].target_stride == target_step_;
+    if (!source_runs && plan_.rank > 0) {
+      source_bits |= std::abs(plan_.loops[run_loop_].source_stride);
+    }
+    if (!target_runs && plan_.rank > 0) target_bits |= plan_.loops[0].target_stride;
+    const std::int64_t from_bytes = bytes_of(plan_.from);
+    plan_.source_aligned = common_bytes(source_bits) >= from_bytes && !plan_.either_part;
+    const auto has_runs = [&](std::int64_t run) {
+      const bool read = source_runs && source_step_ == from_bytes &&
+                        common_bytes(source_bits) >= vector_bytes(from_bytes, run);
+      const bool written =
+          target_runs && common_bytes(target_bits) >= vector_bytes(target_step_, run);
+      return read && (shared_ || written);
+    };
+    const bool is_short = !shared_ && from_bytes <= 2 && target_step_ <= 2 && plan_.rank > 0 &&
+                          plan_.loops[run_loop_].extent % cast_long_run == 0;
+    run_ = is_short && has_runs(cast_long_run) ? cast_long_run : has_runs(cast_run) ? cast_run : 1;
+    target_vector_ = common_bytes(target_bits);
+    if (!shared_ || !target_runs) target_vector_ = std::min(target_vector_, target_step_);
   }
-  plan.box_numbers = static_cast<std::int32_t>(count);
-}
 
-/// Whether groups of numbers along loop 0 can be read and written as vectors.
-bool takes_vectors(const CastPlan& plan, const std::byte* source, const std::byte* target) {
-  const std::int64_t from = plan.conversion.source_bytes();
-  const std::int64_t to = plan.conversion.target_bytes();
-  if (plan.shared || plan.rank == 0 || plan.loops[0].source_stride != from ||
-      plan.loops[0].target_stride != to) {
-    return false;
+  std::int64_t largest_box() const {
+    if (shared_) return std::min(shared_numbers_max, shared_box_bytes_max / target_step_);
+    if (run_ == 1) return box_numbers_max;
+    return std::max(box_numbers_max, box_bytes_max / std::min(source_step_, target_step_));
   }
-  std::int64_t source_bits = address_bits(source, plan.source_offset);
-  std::int64_t target_bits = address_bits(target, plan.target_offset);
-  for (int k = 1; k < plan.rank; ++k) {
-    source_bits |= std::abs(plan.loops[k].source_stride);
-    target_bits |= plan.loops[k].target_stride;
-  }
-  if (plan.box[0] % cast_together != 0 && plan.box[0] < plan.loops[0].extent) return false;
-  const auto fits = [](std::int64_t bits, std::int64_t bytes) {
-    return lowest_bit(bits, vector_bytes_max) >= std::min(bytes * cast_together, vector_bytes_max);
-  };
-  return fits(source_bits, from) && fits(target_bits, to);
-}
 
-/// Completes a plan whose loops and offsets stand.
-void finish(CastPlan& plan, const std::byte* source, const std::byte* target) {
-  for (int k = 0; k < plan.rank; ++k) {
-    plan.in_source[k] = k;
-    plan.box[k] = 1;
+  static std::int64_t vector_bytes(std::int64_t bytes, std::int64_t run) {
+    return std::min(bytes * run, vector_bytes_max);
   }
-  std::stable_sort(plan.in_source, plan.in_source + plan.rank, [&](int a, int b) {
-    return std::abs(plan.loops[a].source_stride) < std::abs(plan.loops[b].source_stride);
-  });
-  plan.shared =
-      plan.rank > 1 && plan.in_source[0] != 0 && std::abs(plan.loops[0].source_stride) >= far_bytes;
-  std::int64_t numbers = 1;
-  for (int k = 0; k < plan.rank; ++k) numbers *= plan.loops[k].extent;
-  const std::int64_t most = plan.shared ? shared_numbers_max : box_numbers_max;
-  grow_box(plan, std::clamp(numbers / blocks_wanted, box_numbers_min, most));
-  plan.vectors = takes_vectors(plan, source, target);
-  plan.blocks = 1;
-  for (int k = 0; k < plan.rank; ++k) {
-    const std::int64_t boxes = ceil_divide(plan.loops[k].extent, plan.box[k]);
-    CHECK(boxes < blocks_max, "a loop has more boxes than a kernel counts");
-    plan.boxes[k] = make_divisor(boxes);
-    plan.blocks *= boxes;
+
+  bool is_full(int loop) const { return plan_.box[loop] >= plan_.loops[loop].extent; }
+
+  /// Returns the first loop, in one side's order, of which the box has not all; -1: none may grow.
+  int next_loop(bool in_source) const {
+    int in_box = 0;
+    for (int k = 0; k < plan_.rank; ++k) in_box += plan_.box[k] > 1 ? 1 : 0;
+    for (int k = 0; k < plan_.rank; ++k) {
+      const int loop = in_source ? in_source_[k] : k;
+      if (is_full(loop)) continue;
+      return plan_.box[loop] > 1 || in_box < box_loops_max ? loop : -1;
+    }
+    return -1;
   }
-  if (plan.shared) {
-    plan.shared_bytes =
-        static_cast<std::int32_t>(shared_place(static_cast<std::uint32_t>(plan.box_numbers)) *
-                                  static_cast<std::uint32_t>(plan.conversion.source_bytes()));
+
+  /// Chooses a box of up to `most` numbers: along both sides' fastest loops in turn if it passes
+  /// through shared memory, else along the target's.
+  void choose_box(std::int64_t most) {
+    std::fill_n(plan_.box, plan_.rank, 1);
+    std::int64_t count = 1;
+    for (bool in_source = shared_;; in_source = shared_ && !in_source) {
+      const int loop = next_loop(in_source);
+      if (loop < 0) break;
+      const std::int64_t others = count / plan_.box[loop];
+      const std::int64_t wanted =
+          std::min({std::int64_t{2} * plan_.box[loop], plan_.loops[loop].extent, most / others});
+      if (wanted == plan_.box[loop]) break;
+      plan_.box[loop] = static_cast<std::int32_t>(wanted);
+      count = others * wanted;
+    }
+    for (int k = 0; k < plan_.rank; ++k) {
+      if (is_full(k) || plan_.box[k] == 1) continue;
+      // Boxes of about the same extent, which begin at whole vectors.
+      const std::int64_t extent = plan_.loops[k].extent;
+      const std::int64_t even = ceil_divide(extent, ceil_divide(extent, plan_.box[k]));
+      const bool has_vectors = k == 0 || k == run_loop_;
+      const std::int64_t step = !has_vectors ? 1 : plan_.box[k] >= 64 ? 32 : 4;
+      const std::int64_t rounded = plan_.box[k] < step ? plan_.box[k] : round_up(even, step);
+      plan_.box[k] = static_cast<std::int32_t>(std::min<std::int64_t>(rounded, plan_.box[k]));
+    }
+    // A box that does not begin at whole runs is not read in vectors.
+    const auto begins = [&](int run) {
+      return is_full(run_loop_) || plan_.box[run_loop_] % run == 0;
+    };
+    const int run = begins(run_) ? run_ : begins(cast_run) ? std::min(run_, cast_run) : 1;
+    plan_.source_vectors = run > 1;
+    plan_.run = shared_ ? std::max(run, cast_run) : run;
+    plan_.way = shared_ ? CastWay::shared : run > 1 ? CastWay::runs : CastWay::singles;
+    plan_.box_rank = 0;
+    for (int k = 0; k < plan_.rank; ++k) {
+      if (plan_.box[k] > 1) plan_.in_box[plan_.box_rank++] = k;
+    }
   }
-}
+
+  /// Returns the number of a loop among those of the box; 0 if it is not one of them.
+  std::int32_t field_of(int loop) const {
+    const auto* const end = plan_.in_box + plan_.box_rank;
+    const auto* const found = std::find(plan_.in_box, end, loop);
+    return found == end ? 0 : static_cast<std::int32_t>(found - plan_.in_box);
+  }
+
+  /// Returns how many neighbours along the target's runs a thread reads together.
+  std::int64_t rows_of_patch() const {
+    if (!shared_) return 1;
+    return held_in_runs(is_wide_cast(plan_.from, plan_.to)) / cast_run;
+  }
+
+  /// Appends a step along `loop`, of `extent` times `unit` indices.
+  void add_step(CastWalk& walk, int loop, std::int64_t extent, std::int64_t unit) const {
+    if (extent == 1) return;
+    CastStep& step = walk.steps[walk.rank++];
+    step.extent = make_divisor(extent);
+    step.source_stride = plan_.loops[loop].source_stride * unit;
+    step.target_stride = plan_.loops[loop].target_stride * unit;
+    step.shared_stride = static_cast<std::int32_t>(shared_strides_[loop] * unit);
+    step.indices = static_cast<std::uint64_t>(unit) << (16 * field_of(loop));
+    walk.items *= static_cast<std::int32_t>(extent);
+  }
+
+  /// Returns the bytes of one access to the target when it is written from shared memory: what its
+  /// alignment allows, and the rows there.
+  std::int64_t vector_from_shared() const {
+    // Rows that lie off each other by 16 bytes keep the readers of bytes on the same banks.
+    const std::int64_t most = std::max<std::int64_t>(source_step_ == 1 ? 8 : 16, target_step_);
+    std::int64_t vector = std::min(target_vector_, most);
+    const std::int64_t row = plan_.box[0] * target_step_;
+    if (!is_full(0)) vector = std::min(vector, common_bytes(row));
+    // Rows of a few vectors are not padded to whole ones.
+    while (vector > target_step_ && row % vector != 0 && row < 4 * vector) vector /= 2;
+    return vector;
+  }
+
+  /// Lays the box out in shared memory: in the target's order, with a gap after each of its rows.
+  void place_in_shared() {
+    plan_.shared_bytes = 0;
+    plan_.target_vector = static_cast<std::int32_t>(target_vector_);
+    if (!shared_) return;
+    const std::int64_t vector = vector_from_shared();
+    plan_.target_vector = static_cast<std::int32_t>(vector);
+    std::int64_t stride = target_step_;
+    for (int k = 0; k < plan_.rank; ++k) {
+      shared_strides_[k] = stride;
+      stride *= plan_.box[k];
+      if (k > 0 || plan_.box[k] == 1) continue;
+      const std::int64_t aligned = std::max(vector, common_bytes(rows_of_patch() * target_step_));
+      stride = round_up(stride, aligned);
+      if (stride % 64 == 0) stride += std::max<std::int64_t>(aligned, 4);
+    }
+    CHECK(stride < std::numeric_limits<std::int32_t>::max(), "a box is larger than shared memory");
+    plan_.shared_bytes = static_cast<std::int32_t>(stride);
+    plan_.shared_run_stride = static_cast<std::int32_t>(shared_strides_[run_loop_]);
+  }
+
+  void plan_walks() {
+    place_in_shared();
+    plan_.read = {};
+    plan_.write = {};
+    plan_.whole = true;
+    plan_.read.run_loop = field_of(run_loop_);
+    if (plan_.rank == 0) return;
+    const auto box = [&](int loop) { return std::int64_t{plan_.box[loop]}; };
+    std::int64_t count = 1;
+    for (int k = 0; k < plan_.rank; ++k) count *= box(k);
+    const std::int64_t run = plan_.run;
+    const std::int64_t runs = ceil_divide(box(run_loop_), run);
+    const std::int64_t together =
+        shared_ ? std::clamp<std::int64_t>(run_bytes_wanted / (source_step_ * run), 1, runs) : runs;
+    plan_.source_run_stride = plan_.loops[run_loop_].source_stride;
+    plan_.source_row_stride = plan_.loops[0].source_stride;
+    const std::int64_t rows = rows_of_patch();
+    add_step(plan_.read, run_loop_, together, run);
+    for (int k = 0; k < plan_.rank; ++k) {
+      const std::int64_t unit = k == 0 ? rows : 1;
+      if (k != run_loop_) add_step(plan_.read, k, ceil_divide(box(k), unit), unit);
+    }
+    add_step(plan_.read, run_loop_, ceil_divide(runs, together), together * run);
+    plan_.whole = plan_.read.items * run * rows == count;
+    make_regular(plan_.read);
+    if (!shared_) return;
+    const std::int64_t numbers = std::max<std::int64_t>(plan_.target_vector / target_step_, 1);
+    add_step(plan_.write, 0, ceil_divide(box(0), numbers), numbers);
+    for (int k = 1; k < plan_.rank; ++k) add_step(plan_.write, k, box(k), 1);
+    plan_.whole = plan_.whole && plan_.write.items * numbers == count;
+    make_regular(plan_.write);
+  }
+
+  /// Decides whether the items of a thread follow each other along the last step.
+  static void make_regular(CastWalk& walk) {
+    if (walk.rank == 0) return;
+    const CastStep& last = walk.steps[walk.rank - 1];
+    const std::int64_t inner = walk.items / static_cast<std::int64_t>(last.extent.divisor);
+    walk.regular = kernel_threads % inner == 0;
+    const std::int64_t steps = kernel_threads / inner;
+    walk.advance.source_stride = steps * last.source_stride;
+    walk.advance.target_stride = steps * last.target_stride;
+    walk.advance.shared_stride = static_cast<std::int32_t>(steps * last.shared_stride);
+    walk.advance.indices = static_cast<std::uint64_t>(steps) * last.indices;
+  }
+
+  void count_boxes() {
+    plan_.blocks = 1;
+    for (int k = 0; k < plan_.rank; ++k) {
+      const std::int64_t boxes = ceil_divide(plan_.loops[k].extent, plan_.box[k]);
+      CHECK(boxes < blocks_max, "a loop has more boxes than a kernel counts");
+      plan_.boxes[k] = make_divisor(boxes);
+      plan_.blocks *= boxes;
+    }
+  }
+
+  const std::byte* const source_;
+  const std::byte* const target_;
+  const std::int64_t source_step_;
+  const std::int64_t target_step_;
+  int in_source_[kernel_loops_max] = {};  // loops, the source's fastest first
+  int run_loop_ = 0;                      // along which the source's numbers are read in runs
+  bool shared_ = false;                   // boxes pass through shared memory
+  int run_ = 1;                           // numbers of a run that alignment allows
+  std::int64_t target_vector_ = 1;        // bytes of one access that the target's alignment allows
+  std::int64_t shared_strides_[kernel_loops_max] = {};
+  CastPlan plan_;
+};
 
 /// Appends the plan of a nest's innermost loops, or one for each index of its outermost one.
 void append(const Conversion& conversion, const NormalNest& normal, std::size_t loops,
@@ -123,19 +358,14 @@ void append(const Conversion& conversion, const NormalNest& normal, std::size_t 
     }
     return;
   }
-  CastPlan plan;
-  plan.conversion = conversion;
-  plan.source_offset = source_offset;
-  plan.target_offset = target_offset;
-  plan.rank = static_cast<std::int32_t>(loops);
-  for (std::size_t k = 0; k < loops; ++k) plan.loops[k] = normal.loops[k];
-  finish(plan, source, target);
+  CastPlan plan = CastPlanner(conversion, source, target)
+                      .plan(normal.loops.data(), loops, source_offset, target_offset);
   if (plan.blocks < blocks_max) {
     plans.push_back(plan);
     return;
   }
   // A launch has too many blocks: the outermost loop is cut in two.
-  Loop& last = plan.loops[plan.rank - 1];
+  const Loop& last = plan.loops[plan.rank - 1];
   NormalNest first = normal;
   NormalNest second = normal;
   const std::int64_t half = last.extent / 2;

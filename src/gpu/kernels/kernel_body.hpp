@@ -14,9 +14,11 @@
 #ifdef __CUDACC__
 #define TRANSHIP_DEVICE __host__ __device__ __forceinline__
 #define TRANSHIP_UNROLL _Pragma("unroll")
+#define TRANSHIP_ROLLED _Pragma("unroll 1")
 #else
 #define TRANSHIP_DEVICE inline
 #define TRANSHIP_UNROLL
+#define TRANSHIP_ROLLED
 #endif
 
 namespace tranship::gpu {

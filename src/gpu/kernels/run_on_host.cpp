@@ -202,22 +202,37 @@ void run_on_host(const KernelPlan& plan, const std::byte* source, std::byte* tar
   CHECK(result == 0, "a kernel failed on the host");
 }
 
-void run_cast_on_host(const CastPlan& plan, const std::byte* source, std::byte* target) {
-  std::vector<Words<16>> words(static_cast<std::size_t>(plan.shared_bytes) / sizeof(Words<16>) + 1);
-  auto* shared = reinterpret_cast<std::byte*>(words.data());
-  for (std::uint32_t block = 0; block < plan.blocks; ++block) {
-    const CastPlace place = locate_cast(plan, block, source, target);
-    for (std::uint32_t thread = 0; thread < threads; ++thread) {
-      if (plan.shared) {
-        load_cast(plan, place, thread, shared);
-      } else {
-        move_cast(plan, place, thread);
+namespace {
+
+/// Runs the kernel of a form.
+struct HostCast {
+  const CastPlan& plan;
+  const std::byte* source;
+  std::byte* target;
+
+  template <typename Form>
+  int with() const {
+    std::vector<Words<16>> words(static_cast<std::size_t>(plan.shared_bytes) / sizeof(Words<16>) +
+                                 1);
+    auto* shared = reinterpret_cast<std::byte*>(words.data());
+    for (std::uint32_t block = 0; block < plan.blocks; ++block) {
+      const CastPlace place = locate_cast(plan, block, source, target);
+      for (std::uint32_t thread = 0; thread < threads; ++thread) {
+        convert_box<Form>(plan, place, thread, shared);
+      }
+      for (std::uint32_t thread = 0; Form::shared && thread < threads; ++thread) {
+        store_box(plan, place, thread, shared);
       }
     }
-    for (std::uint32_t thread = 0; plan.shared && thread < threads; ++thread) {
-      store_cast(plan, place, thread, shared);
-    }
+    return 0;
   }
+};
+
+}  // namespace
+
+void run_cast_on_host(const CastPlan& plan, const std::byte* source, std::byte* target) {
+  const int result = select_cast(plan, HostCast{plan, source, target});
+  CHECK(result == 0, "a kernel that converts failed on the host");
 }
 
 void run_list_on_host(const NestTable& table, const std::byte* source, std::byte* target) {

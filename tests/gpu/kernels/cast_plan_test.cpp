@@ -55,8 +55,8 @@ TEST(kernels_convert_as_the_host_does) {
     std::vector<gpu::CastPlan> plans;
     run(one.nest, source.begin(), target.begin(), plans);
     for (const gpu::CastPlan& plan : plans) {
-      shared += plan.shared ? 1 : 0;
-      vectors += plan.vectors ? 1 : 0;
+      shared += plan.way == gpu::CastWay::shared ? 1 : 0;
+      vectors += plan.source_vectors ? 1 : 0;
     }
     EXPECT(target.bytes() == expected);
     if (target.bytes() != expected) {
@@ -74,18 +74,52 @@ TEST(kernels_convert_all_pairs_of_types_as_the_host_does) {
       if (from == to) continue;
       const Conversion conversion{{static_cast<NumberKind>(from), false},
                                   {static_cast<NumberKind>(to), false}};
-      Random random(static_cast<std::uint64_t>(from * number_kinds + to));
-      constexpr std::int64_t count = 2051;
-      Placed source(random_bytes(random, count * conversion.source_bytes()), 0);
-      Placed target(random_bytes(random, count * conversion.target_bytes()), 0);
-      std::vector<std::byte> expected = target.bytes();
-      host::convert_run(conversion, source.begin(), expected.data(), count, false);
-      const LoopNest nest{count * conversion.target_bytes(), 0, 0, 0, {}, conversion};
-      std::vector<gpu::CastPlan> plans;
-      run(nest, source.begin(), target.begin(), plans);
-      REQUIRE(plans.size() == 1u);
-      EXPECT(plans[0].vectors);
-      EXPECT(target.bytes() == expected);
+      // Rows of whole long runs, and one that ends within a run.
+      for (const std::int64_t count : {2051, 4096}) {
+        Random random(static_cast<std::uint64_t>(from * number_kinds + to));
+        Placed source(random_bytes(random, count * conversion.source_bytes()), 0);
+        Placed target(random_bytes(random, count * conversion.target_bytes()), 0);
+        std::vector<std::byte> expected = target.bytes();
+        host::convert_run(conversion, source.begin(), expected.data(), count, false);
+        const LoopNest nest{count * conversion.target_bytes(), 0, 0, 0, {}, conversion};
+        std::vector<gpu::CastPlan> plans;
+        run(nest, source.begin(), target.begin(), plans);
+        REQUIRE(plans.size() == 1u);
+        const bool drops_parts =
+            is_complex(conversion.from.kind) && !is_complex(conversion.to.kind);
+        EXPECT(plans[0].way == (drops_parts ? gpu::CastWay::singles : gpu::CastWay::runs));
+        EXPECT(target.bytes() == expected);
+      }
+    }
+  }
+}
+
+TEST(kernels_convert_and_transpose_all_pairs_of_types_as_the_host_does) {
+  for (int from = 0; from < number_kinds; ++from) {
+    for (int to = 0; to < number_kinds; ++to) {
+      if (from == to) continue;
+      LoopNest nest;
+      nest.conversion = {{static_cast<NumberKind>(from), false},
+                         {static_cast<NumberKind>(to), false}};
+      const std::int64_t source_bytes = nest.conversion.source_bytes();
+      const std::int64_t target_bytes = nest.conversion.target_bytes();
+      for (const std::int64_t extent : {67, 128}) {
+        nest.element_bytes = target_bytes;
+        nest.rank = 2;
+        nest.loops[0] = {extent, extent * source_bytes, target_bytes};
+        nest.loops[1] = {extent, source_bytes, extent * target_bytes};
+        Random random(static_cast<std::uint64_t>(from * number_kinds + to));
+        Placed source(random_bytes(random, extent * extent * source_bytes), 0);
+        Placed target(random_bytes(random, extent * extent * target_bytes), 0);
+        std::vector<std::byte> expected = target.bytes();
+        test::convert_slowly(nest, nest.rank, source.begin(), expected.data());
+        std::vector<gpu::CastPlan> plans;
+        run(nest, source.begin(), target.begin(), plans);
+        REQUIRE(plans.size() == 1u);
+        const bool in_parts = is_complex(nest.conversion.from.kind);
+        if (!in_parts) EXPECT(plans[0].way == gpu::CastWay::shared);
+        EXPECT(target.bytes() == expected);
+      }
     }
   }
 }
