@@ -16,7 +16,7 @@ constexpr std::int64_t box_numbers_max = 4096;
 constexpr std::int64_t shared_numbers_max = 2048;
 /// Least numbers of a box, and blocks from which on a large GPU is busy.
 constexpr std::int64_t box_numbers_min = 1024;
-constexpr std::int64_t blocks_wanted = 264;
+constexpr std::int64_t cast_blocks_wanted = 264;
 /// Distance of numbers in the source, in bytes, from which on each costs a sector of its own.
 constexpr std::int64_t far_bytes = 32;
 /// Most blocks of a launch, and most boxes along a loop that a Divisor divides.
@@ -95,7 +95,7 @@ void finish(CastPlan& plan, const std::byte* source, const std::byte* target) {
   std::int64_t numbers = 1;
   for (int k = 0; k < plan.rank; ++k) numbers *= plan.loops[k].extent;
   const std::int64_t most = plan.shared ? shared_numbers_max : box_numbers_max;
-  grow_box(plan, std::clamp(numbers / blocks_wanted, box_numbers_min, most));
+  grow_box(plan, std::clamp(numbers / cast_blocks_wanted, box_numbers_min, most));
   plan.vectors = takes_vectors(plan, source, target);
   plan.blocks = 1;
   for (int k = 0; k < plan.rank; ++k) {
