@@ -14,7 +14,8 @@ TRANSHIP_CUDA ?= $(if $(wildcard /proc/driver/nvidia/version /dev/nvidiactl /dev
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 
 # The environment that the build uses; the package itself is built in it without isolation, so that
-# a second build only compiles what changed.
+# a second build only compiles what changed. Nor is a folder compiled as one (TRANSHIP_UNITY), so that
+# a change costs one file, and each file is seen to include what it uses.
 $(VENV)/.ready: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -r requirements.txt
@@ -47,6 +48,7 @@ $(INSTALLED): $(VENV)/.ready $(VENV)/.ready-cuda-$(TRANSHIP_CUDA) $(SOURCES) CMa
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --no-build-isolation --no-deps \
 	  --config-settings=cmake.define.TRANSHIP_TESTS=ON \
 	  --config-settings=cmake.define.TRANSHIP_PRECOMPILE=ON \
+	  --config-settings=cmake.define.TRANSHIP_UNITY=OFF \
 	  --config-settings=cmake.define.TRANSHIP_CUDA=$(TRANSHIP_CUDA) \
 	  --config-settings=build-dir=$(BUILD) .
 	touch $@
@@ -85,6 +87,7 @@ wheel: $(VENV)/.ready-cuda-ON
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) wheel --no-build-isolation --no-deps \
 	  --config-settings=cmake.define.TRANSHIP_TESTS=ON \
 	  --config-settings=cmake.define.TRANSHIP_PRECOMPILE=ON \
+	  --config-settings=cmake.define.TRANSHIP_UNITY=OFF \
 	  --config-settings=cmake.define.TRANSHIP_CUDA=ON \
 	  --config-settings=build-dir=$(WHEEL_BUILD) --wheel-dir $(WHEEL)/made .
 	PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist $(WHEEL)/made/*.whl
