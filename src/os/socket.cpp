@@ -14,6 +14,7 @@
 #include <cstring>
 
 #include "base/hmac.hpp"
+#include "os/file_error.hpp"
 
 namespace tranship {
 namespace {
@@ -23,8 +24,6 @@ constexpr int backlog = 1024;
 constexpr int resends_max = 15;
 /// TCP_RTO_MAX_MS, since Linux 6.15: the longest interval between two resends, in milliseconds.
 constexpr int resend_interval_max = 44;
-
-std::string reason() { return std::strerror(errno); }
 
 struct SocketAddress {
   sockaddr_storage storage{};
@@ -124,7 +123,7 @@ FileDescriptor make_socket(int family) {
 
 Result<FileDescriptor> begin_connect(const SocketAddress& address, const std::string& name) {
   FileDescriptor made = make_socket(address.storage.ss_family);
-  if (!made) return Error{ErrorCode::io, "no socket for " + name + ": " + reason()};
+  if (!made) return Error{ErrorCode::io, "no socket for " + name + ": " + errno_text()};
   int code = 0;
   do {
     code = connect(made.get(), address.get(), address.length) == 0 ? 0 : errno;
@@ -146,7 +145,7 @@ Result<std::pair<FileDescriptor, std::string>> listen_locally() {
   FileDescriptor made = make_socket(AF_UNIX);
   if (!made || bind(made.get(), address.get(), address.length) != 0 ||
       listen(made.get(), backlog) != 0) {
-    return Error{ErrorCode::io, "no Unix-domain socket to listen on: " + reason()};
+    return Error{ErrorCode::io, "no Unix-domain socket to listen on: " + errno_text()};
   }
   return std::pair(std::move(made), std::move(name));
 }
@@ -162,7 +161,7 @@ Result<std::pair<FileDescriptor, std::string>> listen_on_network(const std::stri
   if (!made || bind(made.get(), address->get(), address->length) != 0 ||
       listen(made.get(), backlog) != 0 ||
       getsockname(made.get(), bound.get(), &bound.length) != 0) {
-    return Error{ErrorCode::io, "cannot listen on " + text + ": " + reason(),
+    return Error{ErrorCode::io, "cannot listen on " + text + ": " + errno_text(),
                  "choose another address, or port 0 for any free one"};
   }
   return std::pair(std::move(made), print(reachable(bound.storage)));

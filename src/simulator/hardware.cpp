@@ -22,10 +22,6 @@ std::byte* token() {
   return &one;
 }
 
-BufferSource tokens() {
-  return {[](std::int64_t) { return token(); }, [](std::byte*, std::int64_t) {}};
-}
-
 /// Combines numbers of up to 24, 20 and 20 bits into one.
 std::uint64_t key_of(int ordinal, int first_node, int second_node) {
   return static_cast<std::uint64_t>(ordinal) << 40 | static_cast<std::uint64_t>(first_node) << 20 |
@@ -42,6 +38,10 @@ std::string without_node(const std::string& memory) {
 int node_in(const NodePair& nodes, int slot) { return slot == 0 ? nodes.first : nodes.second; }
 
 }  // namespace
+
+BufferSource simulated_buffers() {
+  return {[](std::int64_t) { return token(); }, [](std::byte*, std::int64_t) {}};
+}
 
 Hardware::Hardware(Cluster cluster, SimWorld& world, Options options)
     : cluster_(std::move(cluster)), world_(world), options_(options) {}
@@ -121,7 +121,7 @@ int Hardware::memory(const NodePair& nodes, int memory) {
   const int node = listed_ ? 0 : node_of(nodes, memory);
   const auto [entry, added] = memory_numbers_.try_emplace(key_of(index, node, 0), 0);
   if (added) {
-    entry->second = driver_->add_memory({described.buffer_bytes_max, tokens()});
+    entry->second = driver_->add_memory({described.buffer_bytes_max, simulated_buffers()});
     buffer_bytes_max_.push_back(described.buffer_bytes_max);
     CHECK(entry->second + 1 == static_cast<int>(buffer_bytes_max_.size()),
           "all memories of the driver are made here");

@@ -20,6 +20,9 @@ struct MemoryOfNode {
   int index = 0;
 };
 
+/// Returns a source of simulated buffers, whose bytes are never accessed: all have one address.
+BufferSource simulated_buffers();
+
 /// The nodes of a plan, in the order of the neighbourhood for which it was made.
 struct NodePair {
   int first = 0;

@@ -3,15 +3,6 @@
 #include <utility>
 
 namespace tranship {
-namespace {
-
-/// Address of all simulated instances, whose bytes are never accessed.
-std::byte* token() {
-  static std::byte one{};
-  return &one;
-}
-
-}  // namespace
 
 WholeCopies::WholeCopies(Hardware& hardware, Options options)
     : hardware_(hardware), options_(std::move(options)), pool_({}), instances_(pool_) {}
@@ -35,8 +26,7 @@ void WholeCopies::add(const Copy& copy) {
   for (const int instance : copy.route->instances) {
     const int memory = hardware_.memory(copy.nodes, instance);
     for (; memories_ <= memory; ++memories_) {
-      pool_.add_memory({hardware_.buffer_bytes_max(memories_),
-                        {[](std::int64_t) { return token(); }, [](std::byte*, std::int64_t) {}}});
+      pool_.add_memory({hardware_.buffer_bytes_max(memories_), simulated_buffers()});
     }
     state.buffer_requests.push_back({memory, copy.route->bytes});
   }

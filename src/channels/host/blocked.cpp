@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t block_bytes_max = 128 << 10;
 
 /// Length below which runs are not streamed, since their ends share lines with other runs.
-constexpr std::int64_t streamed_run_bytes_min = 128;
+constexpr std::int64_t streamed_row_bytes_min = 128;
 
 /// The blocks of a shape: each has these extents, except at the upper ends.
 struct Blocks {
@@ -191,7 +191,7 @@ void stream_run(const std::byte* source, std::byte* target, std::int64_t bytes, 
 bool fits_stage(const Shape& block) {
   if (!block.dense) return false;
   const Runs runs = runs_of(block);
-  return runs.bytes >= streamed_run_bytes_min &&
+  return runs.bytes >= streamed_row_bytes_min &&
          block.bytes() / runs.bytes * padded_pitch(runs.bytes) <= stage_bytes_max;
 }
 

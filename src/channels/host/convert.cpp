@@ -17,7 +17,7 @@ constexpr std::int64_t narrow_block_numbers = 2 * block_numbers;
 /// Shortest run, in bytes, that is worth streaming stores.
 constexpr std::int64_t streamed_bytes_min = 256;
 /// Room for the parts of as many complex numbers, or for as many carriers.
-using Block = std::byte[static_cast<std::size_t>(2 * 8 * block_numbers)];
+using NumberBlock = std::byte[static_cast<std::size_t>(2 * 8 * block_numbers)];
 
 std::size_t at(NumberKind kind) { return static_cast<std::size_t>(kind); }
 
@@ -61,7 +61,7 @@ void convert_carried(const NumberKernels& set, NumberKind from, NumberKind to,
   if (from == carried) return encode(source, target, count);
   const NumberLoop decode = carrier == Carrier::half ? set.decode_half : set.decode[at(from)];
   if (to == carried) return decode(source, target, count);
-  alignas(64) Block values;
+  alignas(64) NumberBlock values;
   decode(source, values, count);
   encode(values, target, count);
 }
@@ -118,7 +118,7 @@ void convert_block(const NumberKernels& set, NumberKind from, NumberKind to,
   if (is_complex(from) && is_complex(to)) {
     return convert_real(set, part_of(from), part_of(to), source, target, 2 * count);
   }
-  alignas(64) Block parts;
+  alignas(64) NumberBlock parts;
   if (is_complex(from)) {
     if (to == NumberKind::boolean) {
       return (single_source ? are_not_zero<float> : are_not_zero<double>)(source, target, count);
@@ -143,9 +143,9 @@ void convert_run(const Conversion& conversion, const std::byte* source, std::byt
   const NumberKernels& set = number_kernels();
   const auto [from, to] = conversion;
   const bool streams = cold && count * bytes_of(to.kind) >= streamed_bytes_min;
-  alignas(64) Block read;
-  alignas(64) Block in_order;
-  alignas(64) Block written;
+  alignas(64) NumberBlock read;
+  alignas(64) NumberBlock in_order;
+  alignas(64) NumberBlock written;
   const std::int64_t block = block_of(from.kind, to.kind);
   for (std::int64_t done = 0; done < count; done += block) {
     const std::int64_t some = std::min(block, count - done);

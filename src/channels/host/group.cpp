@@ -11,7 +11,7 @@ namespace tranship::host {
 namespace {
 
 /// Payload of one block of a group.
-constexpr std::int64_t block_bytes_max = 64 << 10;
+constexpr std::int64_t group_bytes_max = 64 << 10;
 
 /// An axis that all shapes of a group have, and the extent of a block along it.
 struct CommonAxis {
@@ -85,7 +85,7 @@ void choose_steps(Group& group) {
     CommonAxis& axis = group.axes[k];
     const std::int64_t one = bytes / axis.extent;
     axis.step =
-        std::clamp<std::int64_t>(block_bytes_max / std::max<std::int64_t>(one, 1), 1, axis.extent);
+        std::clamp<std::int64_t>(group_bytes_max / std::max<std::int64_t>(one, 1), 1, axis.extent);
     if (axis.step > line_bytes) axis.step -= axis.step % line_bytes;
     bytes = one * axis.step;
   }

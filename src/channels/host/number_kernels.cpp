@@ -151,7 +151,7 @@ NumberKernels avx512_set() {
 }
 #endif
 
-NumberKernels best_kernels() {
+NumberKernels best_number_kernels() {
 #if defined(__x86_64__)
   if (has_avx512()) return avx512_set();
   if (has_avx2()) return avx2_set();
@@ -191,7 +191,7 @@ NumberKind kind_of(Carrier carrier) {
 }
 
 const NumberKernels& number_kernels() {
-  static const NumberKernels best = best_kernels();
+  static const NumberKernels best = best_number_kernels();
   return best;
 }
 

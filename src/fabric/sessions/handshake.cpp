@@ -7,7 +7,7 @@
 namespace tranship::fabric {
 namespace {
 
-using Reply = std::optional<HandshakeMessage>;
+using HandshakeReply = std::optional<HandshakeMessage>;
 
 std::string label_of(const Identity& identity, const std::string& contact) {
   return "process " + std::to_string(identity.pid) + " on " + identity.host +
@@ -58,20 +58,21 @@ HandshakeMessage RequesterHandshake::hello() const {
   return message;
 }
 
-Result<Reply> RequesterHandshake::on_message(MessageType type, std::span<const std::byte> body,
-                                             std::span<FileDescriptor> descriptors) {
+Result<HandshakeReply> RequesterHandshake::on_message(MessageType type,
+                                                      std::span<const std::byte> body,
+                                                      std::span<FileDescriptor> descriptors) {
   if (type == MessageType::welcome && state_ == State::awaiting_welcome) {
     return on_welcome(body, descriptors);
   }
   if (type == MessageType::accepted && state_ == State::awaiting_acceptance) {
     if (Status status = on_accepted(body); !status) return status.error();
-    return Reply{};
+    return HandshakeReply{};
   }
   return breaks_protocol(label_);
 }
 
-Result<Reply> RequesterHandshake::on_welcome(std::span<const std::byte> body,
-                                             std::span<FileDescriptor> descriptors) {
+Result<HandshakeReply> RequesterHandshake::on_welcome(std::span<const std::byte> body,
+                                                      std::span<FileDescriptor> descriptors) {
   Greeting other;
   if (!decode(body, other)) {
     return Error{ErrorCode::invalid_argument,
@@ -99,7 +100,7 @@ Result<Reply> RequesterHandshake::on_welcome(std::span<const std::byte> body,
   agreement_.identity = welcome.identity;
   agreement_.mode = mode_;
   state_ = State::awaiting_acceptance;
-  return Reply{{MessageType::ready, encode(Ready{mode_, agreement_.carrier ? 1U : 0U})}};
+  return HandshakeReply{{MessageType::ready, encode(Ready{mode_, agreement_.carrier ? 1U : 0U})}};
 }
 
 /// Returns an error that the exporter sent, prefixed with the exporter's name.
@@ -179,8 +180,9 @@ Status RequesterHandshake::on_accepted(std::span<const std::byte> body) {
 ExporterHandshake::ExporterHandshake(const HandshakeTerms& terms, Options options)
     : Handshake(terms, options.mode, "a requester"), options_(std::move(options)) {}
 
-Result<Reply> ExporterHandshake::on_message(MessageType type, std::span<const std::byte> body,
-                                            std::span<FileDescriptor> descriptors) {
+Result<HandshakeReply> ExporterHandshake::on_message(MessageType type,
+                                                     std::span<const std::byte> body,
+                                                     std::span<FileDescriptor> descriptors) {
   if (type == MessageType::hello && state_ == State::awaiting_hello) {
     return on_hello(body, descriptors);
   }
@@ -188,8 +190,8 @@ Result<Reply> ExporterHandshake::on_message(MessageType type, std::span<const st
   return breaks_protocol(label_);
 }
 
-Result<Reply> ExporterHandshake::on_hello(std::span<const std::byte> body,
-                                          std::span<FileDescriptor> descriptors) {
+Result<HandshakeReply> ExporterHandshake::on_hello(std::span<const std::byte> body,
+                                                   std::span<FileDescriptor> descriptors) {
   Greeting other;
   if (!decode(body, other)) {
     return Error{ErrorCode::invalid_argument, "a connection that is not tranship's"};
@@ -204,7 +206,7 @@ Result<Reply> ExporterHandshake::on_hello(std::span<const std::byte> body,
   if (!status) {
     state_ = State::ended;  // the requester closes the connection
     welcome.error = status.error();
-    return Reply{{MessageType::welcome, encode(welcome)}};
+    return HandshakeReply{{MessageType::welcome, encode(welcome)}};
   }
   state_ = State::awaiting_ready;
   HandshakeMessage reply{MessageType::welcome, {}};
@@ -219,7 +221,7 @@ Result<Reply> ExporterHandshake::on_hello(std::span<const std::byte> body,
     reply.descriptors = {applicant_.segment.memory()->descriptor(), seat_.doorbell->descriptor()};
   }
   reply.body = encode(welcome);
-  return Reply{std::move(reply)};
+  return HandshakeReply{std::move(reply)};
 }
 
 Status ExporterHandshake::read_hello(const Greeting& greeting, std::span<const std::byte> body) {
@@ -257,12 +259,12 @@ Status ExporterHandshake::prepare_slots(std::span<FileDescriptor> descriptors) {
   return {};
 }
 
-Result<Reply> ExporterHandshake::on_ready(std::span<const std::byte> body) {
+Result<HandshakeReply> ExporterHandshake::on_ready(std::span<const std::byte> body) {
   Ready ready;
   if (!decode(body, ready) || ready.mode != mode_) return breaks_protocol(label_);
   state_ = State::ended;
   options_.ready(ready.carrier != 0 && terms_.carries(mode_));
-  return Reply{{MessageType::accepted, encode(Accepted{})}};
+  return HandshakeReply{{MessageType::accepted, encode(Accepted{})}};
 }
 
 }  // namespace tranship::fabric

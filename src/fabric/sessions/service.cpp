@@ -229,7 +229,7 @@ Result<PeerId> FabricCore::connect(const Contact& contact, const std::string& te
 /// Ends copies in the peer's memory before the goodbye is sent. If this takes longer than
 /// peer_timeout, the peer keeps a fence around the memory.
 FabricCore::Departure FabricCore::start_disconnect(PeerId peer) {
-  Departure departure{peer, link(peer), after_ns(options_.peer_timeout), {}};
+  Departure departure{peer, link(peer), after_ns(options_.peer_timeout), 0, {}};
   if (departure.link) {
     departure.link->fail(
         {ErrorCode::closed, "the connection to " + departure.link->label + " was closed"});

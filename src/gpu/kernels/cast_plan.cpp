@@ -19,7 +19,7 @@ constexpr std::int64_t shared_numbers_max = 8192;
 constexpr std::int64_t shared_box_bytes_max = 32768;
 /// Least numbers of a box, and blocks from which on a large GPU is busy.
 constexpr std::int64_t box_numbers_min = 1024;
-constexpr std::int64_t blocks_wanted = 264;
+constexpr std::int64_t cast_blocks_wanted = 264;
 /// Distance of numbers in the source, in bytes, from which on each costs a sector of its own.
 constexpr std::int64_t far_bytes = 32;
 /// Bytes of a source run that neighbouring threads read.
@@ -102,7 +102,7 @@ class CastPlanner {
     find_ways();
     std::int64_t numbers = 1;
     for (int k = 0; k < plan_.rank; ++k) numbers *= plan_.loops[k].extent;
-    std::int64_t most = std::clamp(numbers / blocks_wanted, box_numbers_min, largest_box());
+    std::int64_t most = std::clamp(numbers / cast_blocks_wanted, box_numbers_min, largest_box());
     do {
       choose_box(most);
       plan_walks();

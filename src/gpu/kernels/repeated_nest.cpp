@@ -11,7 +11,7 @@ namespace {
 
 /// Fewest nests of one shape for which a table of their origins costs less than a launch for each.
 constexpr std::size_t repeats_least = 4;
-constexpr std::int64_t blocks_most = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t repeated_blocks_most = (std::int64_t{1} << 31) - 1;
 
 /// Tuning of a plan of which so many are carried at once: together they keep a GPU busy.
 KernelTuning tuning_of(const AlikeNests& alike, const KernelTuning& given) {
@@ -30,7 +30,7 @@ bool passes_shared_memory(const KernelPlan& plan) {
 
 bool can_repeat(const KernelPlan& plan, std::size_t count) {
   return passes_shared_memory(plan) &&
-         plan.blocks <= blocks_most / static_cast<std::int64_t>(count);
+         plan.blocks <= repeated_blocks_most / static_cast<std::int64_t>(count);
 }
 
 }  // namespace

@@ -9,16 +9,14 @@
 namespace tranship::staging {
 namespace {
 
-/// Times that a call begins again because its variable was deleted meanwhile.
-constexpr int attempts_max = 8;
 /// A call that must not wait for others waits so long for a disk.
 constexpr std::int64_t recall_wait_ns = 1'000'000'000;
 
-Error deleted(const std::string& variable) {
+}  // namespace
+
+Error often_deleted(const std::string& variable) {
   return {ErrorCode::not_found, in_quotes(variable) + " is deleted again and again meanwhile"};
 }
-
-}  // namespace
 
 Status Catalog::define(const PutRequest& domain, int writers) {
   ReplyBuffer reply;
@@ -76,7 +74,7 @@ Result<bool> Catalog::put(const PutRequest& request, const Data& data, std::int6
   }
   progress_.give_up(request.variable, request.version);
   if (!said) return said.error();
-  if (*said == ReplyKind::stale) return deleted(request.variable);
+  if (*said == ReplyKind::stale) return often_deleted(request.variable);
   return false;
 }
 
@@ -115,7 +113,7 @@ Result<ReplyKind> Catalog::put_now(const PutRequest& request, const Data& data, 
 
 Result<PreparedPut> Catalog::begin(const PutRequest& request, std::int64_t end_ns, bool ready) {
   progress_.begin(request.variable, request.version);
-  Result<PreparedPut> put = deleted(request.variable);
+  Result<PreparedPut> put = often_deleted(request.variable);
   for (int attempt = 0; attempt < attempts_max; ++attempt) {
     auto begun = begin_now(request, end_ns, ready);
     if (begun && !begun->stale) return begun;
@@ -246,7 +244,7 @@ Result<LeasedBox> Catalog::find_complete(const GetRequest& request, bool wants_d
     look = find_in_incarnation(asked, wants_data, reply, end_ns, skipped);
   }
   if (!look) return look.error();
-  if (!*look) return deleted(request.variable);
+  if (!*look) return often_deleted(request.variable);
   return std::move(**look);
 }
 

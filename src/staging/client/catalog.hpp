@@ -20,6 +20,12 @@
 
 namespace tranship::staging {
 
+/// Times that a call begins again because its variable was deleted meanwhile.
+constexpr int attempts_max = 8;
+
+/// Returns the error of a call that has begun again so often.
+Error often_deleted(const std::string& variable);
+
 /// A version of a variable, and the box around what was put to it.
 struct VersionExtent {
   std::int64_t version = 0;

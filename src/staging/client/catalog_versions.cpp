@@ -8,13 +8,6 @@
 namespace tranship::staging {
 namespace {
 
-/// Times that a call begins again because its variable was deleted meanwhile.
-constexpr int attempts_max = 8;
-
-Error deleted(const std::string& variable) {
-  return {ErrorCode::not_found, in_quotes(variable) + " is deleted again and again meanwhile"};
-}
-
 bool contains(const Box& outer, const Box& inner) { return intersection(outer, inner) == inner; }
 
 /// Returns whether a server may name that version.
@@ -62,7 +55,7 @@ Status Catalog::put_empty(const PutRequest& request, std::uint32_t empty_dimensi
     return {};
   }
   progress_.give_up(request.variable, request.version);
-  return said ? Status(deleted(request.variable)) : Status(said.error());
+  return said ? Status(often_deleted(request.variable)) : Status(said.error());
 }
 
 Result<ReplyKind> Catalog::put_empty_now(const PutRequest& request, std::uint32_t empty_dimensions,
@@ -258,7 +251,7 @@ Result<VersionExtent> Catalog::find_version(const VersionQuery& asked, std::int6
     if (look->never || look->ending != Ending::none) return never_complete(ending, look->why);
     if (Status status = requester_.pause(seen, end_ns, look->why); !status) return status.error();
   }
-  return deleted(query.variable);
+  return often_deleted(query.variable);
 }
 
 Result<VersionExtent> Catalog::extent_of(const std::string& variable, std::int64_t version,
@@ -284,7 +277,7 @@ Result<VersionExtent> Catalog::extent_of(const std::string& variable, std::int64
     if (ending != Ending::none) return never_complete(ending, look.why);
     if (Status status = requester_.pause(seen, end_ns, look.why); !status) return status.error();
   }
-  return deleted(variable);
+  return often_deleted(variable);
 }
 
 Result<std::vector<Box>> Catalog::boxes_of(const std::string& variable, std::int64_t version,
