@@ -118,6 +118,25 @@ struct Requester::Use {
   ExportLease& lease;
 };
 
+/// A use of a call, for which the requester lives.
+class Requester::UseHere {
+ public:
+  UseHere(const Requester& requester, const RemoteExport& remote)
+      : requester_(requester), remote_(remote), held_(requester.begin_use(remote)) {}
+  ~UseHere() {
+    if (held_) requester_.end_use(remote_);
+  }
+  UseHere(const UseHere&) = delete;
+  UseHere& operator=(const UseHere&) = delete;
+
+  explicit operator bool() const { return held_; }
+
+ private:
+  const Requester& requester_;
+  const RemoteExport& remote_;
+  bool held_;
+};
+
 std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {
   if (!begin_use(remote)) return nullptr;
   return std::make_shared<Use>(options_.segment.memory(), lease_of(remote));
@@ -150,7 +169,7 @@ std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::
 std::optional<Status> Requester::move_directly(const Transfer& transfer) {
   const bool write = transfer.operation == Operation::write;
   const Request& request = transfer.request;
-  const auto held = use(transfer.remote);
+  const UseHere held(*this, transfer.remote);
   if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
   Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
               transfer.remote.address);

@@ -200,6 +200,7 @@ class Requester {
 
  private:
   struct Use;
+  class UseHere;
   struct Pending {
     Transfer transfer;
     Call* call = nullptr;            ///< null: a transfer, or a call whose caller no longer waits
