@@ -22,7 +22,8 @@ namespace tranship::fabric {
 /// for each of them:
 /// - `mapped`: the array lies in shared memory that this process maps: one copy, here, at once;
 /// - `direct`: a few small runs on one machine: process_vm_writev or process_vm_readv, at once;
-/// - `carried`: long runs on one machine: the same, on several threads at once;
+/// - `carried`: longer runs on one machine: the same, on several threads at once; of runs that are
+///   not long, the slots carry what no thread has begun;
 /// - `slots`: packed pieces through slots in shared memory; the exporting process unpacks one
 ///   while this one packs the next;
 /// - `carrier`: long runs of peers with a carrier of the same kind (bulk_carrier.hpp), on a thread;
@@ -65,6 +66,7 @@ class RemoteChannel : public Channel {
 
  private:
   void submit_returned();
+  void share_with_slots();
   void watch(const std::shared_ptr<Link>& link);
   Status submit_to_slots(const Carriers::Job& job);
   Status submit_notice(const Request& request, const OutgoingNotice& notice);

@@ -112,10 +112,13 @@ class Requester {
   std::optional<Status> direct(const Transfer& transfer);
   bool direct_possible(const Transfer& transfer) const;
 
-  /// Carries out a transfer of any size in long runs as direct() does: worthwhile on several
-  /// threads.
+  /// Carries out a transfer of any size in runs that are not short as direct() does: worthwhile on
+  /// several threads.
   std::optional<Status> direct_at_length(const Transfer& transfer);
   bool direct_at_length_possible(const Transfer& transfer) const;
+  /// Returns whether a transfer has runs so short that direct_at_length() is little faster than the
+  /// slots.
+  static bool is_scattered(const Transfer& transfer);
 
   /// Has a carrier move a transfer, which ends early if `cancelled` is set or the peer is lost.
   /// Returns nothing if a command must do it, or must report why it cannot be done.
@@ -241,6 +244,7 @@ class Requester {
   ExportLease& lease_of(const RemoteExport& remote) const;
   bool direct_open(const RemoteExport& remote) const;
   void end_early(Pending& pending, const Error& error);
+  template <std::size_t batch>
   std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
   bool fill_slot();
