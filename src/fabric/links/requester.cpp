@@ -156,11 +156,16 @@ void Requester::leave_unattended(Pending& pending) {
 Result<std::size_t> Requester::call(std::span<const std::byte> question, std::span<std::byte> reply,
                                     std::chrono::milliseconds timeout, Bell& bell,
                                     const std::function<bool()>& interrupted) {
-  const auto end = std::chrono::steady_clock::now() + timeout;
   Call call;
   call.question = question;
   call.reply = reply;
   if (Status status = start(call); !status) return status.error();
+  return finish(call, timeout, bell, interrupted);
+}
+
+Result<std::size_t> Requester::finish(Call& call, std::chrono::milliseconds timeout, Bell& bell,
+                                      const std::function<bool()>& interrupted) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
   for (int looks = 0; true;) {
     const std::uint32_t seen = bell.rings();
     progress();

@@ -138,6 +138,10 @@ class Requester {
   /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
   Status start(Call& call);
 
+  /// Waits for the answer of a call that was started. @error as call()
+  Result<std::size_t> finish(Call& call, std::chrono::milliseconds timeout, Bell& bell,
+                             const std::function<bool()>& interrupted = {});
+
   /// Abandons the answer of a call. Returns false if the call has ended.
   bool abandon(Call& call);
 
