@@ -1,6 +1,7 @@
 #include "channels/remote/remote_channel.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "fabric/messages/command.hpp"
 #include "fabric/messages/runs.hpp"
@@ -160,10 +161,24 @@ Status RemoteChannel::submit_to_slots(const Carriers::Job& job) {
 
 Status RemoteChannel::submit_notice(const Request& request, const OutgoingNotice& notice) {
   RemoteArray& array = notice.array();
+  if (notice.sent() != nullptr) {
+    watch(array.shared_link());
+    sent_notices_.push_back({array.shared_link(), notice.sent(), request.tag});
+    return {};
+  }
   if (Status status = check_array({&array, Operation::read}); !status) return status;
   watch(array.shared_link());
   return array.link().requester->submit_notice({request, array.remote(), Operation::notice},
                                                notice.body(), finished_);
+}
+
+void RemoteChannel::end_sent_notices() {
+  std::erase_if(sent_notices_, [&](const SentNotice& notice) {
+    std::array<Finished, 1> finished;
+    if (notice.queue->take(finished) == 0) return false;
+    finished_->push({notice.tag, std::move(finished[0].status)});
+    return true;
+  });
 }
 
 Status RemoteChannel::submit(const Request& request) {
@@ -219,6 +234,7 @@ std::size_t RemoteChannel::poll(std::span<Finished> finished) {
       active_.pop_back();
     }
   }
+  end_sent_notices();
   if (carriers_ && options_.carriers > 0) share_with_slots();
   return finished_->take(finished);
 }
@@ -250,6 +266,9 @@ void RemoteChannel::cancel(std::uint64_t tag) {
     if (const auto found = carried_.find(tag); found != carried_.end()) found->second->store(true);
   }
   for (const auto& link : active_) link->requester->cancel(*finished_, tag);
+  for (const SentNotice& notice : sent_notices_) {
+    if (notice.tag == tag) notice.link->requester->cancel(*notice.queue, 0);
+  }
 }
 
 std::string RemoteChannel::explain(const Request& request) const {

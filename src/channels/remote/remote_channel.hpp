@@ -70,6 +70,7 @@ class RemoteChannel : public Channel {
   void watch(const std::shared_ptr<Link>& link);
   Status submit_to_slots(const Carriers::Job& job);
   Status submit_notice(const Request& request, const OutgoingNotice& notice);
+  void end_sent_notices();
   bool fits_carrier(const Request& request, const RemoteArray& array) const;
   void submit_to_carrier(Carriers::Job job, const RemoteArray& array);
   void on_job_ended(Carriers::Job job, std::optional<Status> status);
@@ -79,6 +80,13 @@ class RemoteChannel : public Channel {
   Capabilities capabilities_;
   std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();
   std::vector<std::shared_ptr<Link>> active_;  ///< links with requests of this channel
+  /// A notice that the caller's thread has sent, and whose end this channel reports.
+  struct SentNotice {
+    std::shared_ptr<Link> link;
+    std::shared_ptr<FinishedQueue> queue;
+    std::uint64_t tag = 0;
+  };
+  std::vector<SentNotice> sent_notices_;
   std::uint32_t rings_seen_ = 0;
   /// Wakes idle() while no answer is awaited. Answers ring the fabric's bell instead, for which the
   /// callers of Fabric::ask() wait as well.

@@ -148,6 +148,26 @@ Status Requester::submit_notice(const Transfer& notice, std::vector<std::byte> b
   return {};
 }
 
+std::optional<Status> Requester::notice_here(const Transfer& notice, std::vector<std::byte> body,
+                                             const std::shared_ptr<FinishedQueue>& queue,
+                                             std::chrono::nanoseconds at_most, Bell& bell) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  if (Status status = submit_notice(notice, std::move(body), queue); !status) return status;
+  std::array<Finished, 1> finished;
+  while (true) {
+    const std::uint32_t seen = bell.rings();
+    progress();
+    if (queue->take(finished) == 1) return std::move(finished[0].status);
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left <= left.zero()) return std::nullopt;
+    if (attended()) {
+      attend(seen, left);
+    } else if (!bell.watch(seen, std::min<std::chrono::nanoseconds>(left, call_watch()))) {
+      bell.wait(seen, left, {});
+    }
+  }
+}
+
 void Requester::leave_unattended(Pending& pending) {
   pending.unattended = true;
   unattended_.fetch_add(1, std::memory_order_release);

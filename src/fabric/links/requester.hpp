@@ -125,6 +125,13 @@ class Requester {
   std::optional<Status> carried(const Transfer& transfer, BulkCarrier::Memory& memory,
                                 const std::atomic<bool>& cancelled);
 
+  /// Sends a notice as submit_notice() does, on the caller's thread, and waits for its end for at
+  /// most `at_most`. Returns nothing if it has not come by then: `queue` gets it, if progress() is
+  /// called.
+  std::optional<Status> notice_here(const Transfer& notice, std::vector<std::byte> body,
+                                    const std::shared_ptr<FinishedQueue>& queue,
+                                    std::chrono::nanoseconds at_most, Bell& bell);
+
   /// A question that was sent. The object must not move until the call has ended or was abandoned.
   struct Call {
     std::span<const std::byte> question;
