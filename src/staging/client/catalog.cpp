@@ -198,6 +198,7 @@ void Catalog::confirm(const PreparedPut& put, std::uint64_t order) {
   }
   sent.take_replies([&](int server, const Result<protocol::Confirm::Reply>& confirmed) {
     if (confirmed) requester_.report_orphans(server, confirmed->orphans);
+    return confirmed || confirmed.error().code != ErrorCode::cancelled;
   });
 }
 

@@ -83,18 +83,19 @@ class SentRequests {
   }
 
   /// Waits for each reply, and calls `take(server, Result<Request::Reply>&)` with it, the last
-  /// server's first.
+  /// server's first, until a call returns false. Stops waiting for the others then.
   template <typename Take>
   void take_replies(const Take& take) {
-    for (; !sent_.empty(); sent_.pop_back()) {
+    for (bool more = true; more && !sent_.empty(); sent_.pop_back()) {
       One& one = sent_.back();
       const auto answer = one.question->reply();
       typename Request::Reply reply;
       Status status = answer ? read_reply(*answer, reply) : Status(answer.error());
       Result<typename Request::Reply> result =
           status ? Result<typename Request::Reply>(std::move(reply)) : status.error();
-      take(one.server, result);
+      more = take(one.server, result);
     }
+    drop();
   }
 
   /// Stops waiting for replies that were not taken.

@@ -66,15 +66,14 @@ Status RoomFinder::finish_index(PreparedPut& put) {
   put.index_requests.take_replies([&](int server, const Result<protocol::Index::Reply>& answer) {
     if (!answer) {
       status = answer.error();
-      return;
+      return false;
     }
     const auto* indexed = std::get_if<protocol::Ordered>(&*answer);
-    if (indexed == nullptr) {
-      put.stale = true;
-      return;
-    }
+    put.stale = indexed == nullptr;
+    if (put.stale) return false;
     put.order_before = std::max(put.order_before, indexed->order);
     requester_.report_orphans(server, indexed->orphans);
+    return true;
   });
   return status;
 }
