@@ -56,7 +56,8 @@ class Connecting(Closing):
                 print(notice.name, notice.array)
 
         The bytes that a notice reports can be read when the call returns; on a GPU, too. A process
-        of which nobody reads the notices takes no more once ``notices_max`` (a setting) wait.
+        of which nobody reads the notices takes no more of a sender once ``notices_max`` (a setting)
+        of it wait.
 
         Args:
             timeout: Seconds to wait for the first, if there is none. 0: the call does not wait.

@@ -147,6 +147,7 @@ class Engine(Connecting):
             notify: Name of a notice for the process that exports the target, or else the source:
                 its `notices` return it once all bytes can be read there, or have been read. The
                 event ends when that process has the notice, which a copy that fails does not send.
+                Behind a copy that has ended within the call, the call waits up to 2 ms for that.
 
         Returns:
             The event of the copy's end: `wait` for it, or ``await`` it. It raises errors that

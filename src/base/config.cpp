@@ -106,7 +106,7 @@ std::vector<Setting> engine_settings() {
       number("service_threads", &Config::service_threads, {0, 256},
              "threads that serve connected processes; 0: by the number of cores"),
       number("notices_max", &Config::notices_max, {1, 1 << 24},
-             "notices of other processes that may wait to be read"),
+             "notices of one other process that may wait to be read"),
       number("peer_timeout_ms", &Config::peer_timeout_ms, {0, day_ms},
              "how long withdrawing and closing wait for others' copies"),
       number("reconnect_ms", &Config::reconnect_ms, {0, day_ms},

@@ -71,6 +71,14 @@ std::shared_ptr<KnownRecipe> known_recipe(Recipe recipe, const CopyRequest& requ
   return known;
 }
 
+/// Whether one array lies in memory of another process of this machine, and the other in memory
+/// that the caller's thread reaches.
+bool beside_peer(const Array& source, const Array& target) {
+  const auto kinds = std::pair(source.memory_kind, target.memory_kind);
+  return (kinds.first == MemoryKind::near_process && cpu_reaches(kinds.second)) ||
+         (kinds.second == MemoryKind::near_process && cpu_reaches(kinds.first));
+}
+
 /// Checks what of a known copy depends on the addresses and on other processes.
 /// @error as Engine::copy()
 Status check_known(const CopyRequest& request) {
@@ -381,7 +389,8 @@ Result<Event> Engine::copy(const Array& source, const Array& target, const CopyO
 
 std::optional<Event> Engine::copy_now(const Array& source, const Array& target,
                                       const CopyOptions& options) {
-  if (options.start.stream || !within_memory(source, target) || !usable()) return {};
+  const bool near = within_memory(source, target) || beside_peer(source, target);
+  if (options.start.stream || !near || !usable()) return {};
   RecipeKey key(options, 1);
   const auto known = key.add(source, target) ? find(key) : nullptr;
   if (!known) return {};

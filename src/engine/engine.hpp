@@ -94,11 +94,11 @@ class Engine : public std::enable_shared_from_this<Engine> {
     return copy(CopyRequest{pairs, {}, options});
   }
 
-  /// Carries a copy within memory of this process, or mapped into it, whose recipe is remembered,
-  /// if that needs no lock that another thread holds and no other thread, and if all that it
-  /// follows has ended. Returns nothing otherwise, or if the process that owns the memory was lost
-  /// meanwhile: call copy() then. For callers that hold a lock, such as Python's. The arrays need
-  /// no owners.
+  /// Carries a copy within memory of this process, or mapped into it, or a short one to or from
+  /// other memory of a process of this machine, whose recipe is remembered, if that needs no lock
+  /// that another thread holds and no other thread, and if all that it follows has ended. Returns
+  /// nothing otherwise, or if the process that owns the memory was lost meanwhile: call copy()
+  /// then. For callers that hold a lock, such as Python's. The arrays need no owners.
   std::optional<Event> copy_now(const Array& source, const Array& target,
                                 const CopyOptions& options);
 

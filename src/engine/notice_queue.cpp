@@ -6,15 +6,27 @@
 
 namespace tranship {
 
+NoticeQueue::Sender NoticeQueue::sender_of(const fabric::CopyNotice& notice) {
+  const Identity& from = notice.sender;
+  return {from.pid, from.start_ticks, from.boot, from.pid_namespace, from.host};
+}
+
 Status NoticeQueue::add(fabric::CopyNotice notice) {
   std::lock_guard lock(mutex_);
   if (closed_) return Error{ErrorCode::closed, "it has closed its engine"};
-  if (notices_.size() >= most_) {
+  std::size_t& waiting = waiting_[sender_of(notice)];
+  const bool all_full = notices_.size() / full_senders_most >= most_;
+  if (waiting >= most_ || all_full) {
+    const std::string which = waiting >= most_
+                                  ? std::to_string(waiting) + " notices of this process"
+                                  : std::to_string(notices_.size()) + " notices";
+    if (waiting == 0) waiting_.erase(sender_of(notice));
     return Error{ErrorCode::out_of_memory,
-                 "it has not read " + std::to_string(notices_.size()) +
-                     " notices, and takes no more: the bytes have arrived, the notice has not",
+                 "it has not read " + which +
+                     ", and takes no more: the bytes have arrived, the notice has not",
                  "read them there by Engine.notices(), or raise the setting notices_max there"};
   }
+  ++waiting;
   notices_.push_back(std::move(notice));
   ++changes_;
   changed_.notify_all();
@@ -30,6 +42,10 @@ std::vector<fabric::CopyNotice> NoticeQueue::take(const Identity* sender) {
       });
   taken.assign(std::make_move_iterator(first), std::make_move_iterator(notices_.end()));
   notices_.erase(first, notices_.end());
+  for (const fabric::CopyNotice& notice : taken) {
+    const auto waiting = waiting_.find(sender_of(notice));
+    if (--waiting->second == 0) waiting_.erase(waiting);
+  }
   return taken;
 }
 
@@ -53,6 +69,7 @@ void NoticeQueue::close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
   notices_.clear();
+  waiting_.clear();
   ++changes_;
   changed_.notify_all();
 }

@@ -333,6 +333,22 @@ Result<std::size_t> Processes::ask(fabric::PeerId peer, std::span<const std::byt
   return fabric_->ask(peer, question, reply, timeout, interrupted);
 }
 
+Result<std::unique_ptr<fabric::OpenQuestion>> Processes::begin_ask(fabric::PeerId peer,
+                                                                   std::vector<std::byte> question,
+                                                                   std::span<std::byte> reply) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
+  return fabric_->begin_ask(peer, std::move(question), reply);
+}
+
+Result<std::size_t> Processes::end_ask(fabric::OpenQuestion& question,
+                                       std::chrono::milliseconds timeout,
+                                       const std::function<bool()>& interrupted) {
+  const auto entered = enter();
+  if (!entered) return entered.error();
+  return fabric_->end_ask(question, timeout, interrupted);
+}
+
 Status Processes::tell(fabric::PeerId peer, std::span<const std::byte> question) {
   const auto entered = enter();
   return entered ? fabric_->tell(peer, question) : Status(entered.error());

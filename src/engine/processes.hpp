@@ -54,10 +54,15 @@ class Processes {
   std::string describe_peer(fabric::PeerId peer) const;
   Result<std::vector<std::string>> names(fabric::PeerId peer, std::chrono::milliseconds timeout);
 
-  /// As Fabric::ask(), Fabric::tell() and Fabric::notify().
+  /// As Fabric's functions of these names.
   Result<std::size_t> ask(fabric::PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout,
                           const std::function<bool()>& interrupted = {});
+  Result<std::unique_ptr<fabric::OpenQuestion>> begin_ask(fabric::PeerId peer,
+                                                          std::vector<std::byte> question,
+                                                          std::span<std::byte> reply);
+  Result<std::size_t> end_ask(fabric::OpenQuestion& question, std::chrono::milliseconds timeout,
+                              const std::function<bool()>& interrupted = {});
   Status tell(fabric::PeerId peer, std::span<const std::byte> question);
   Status notify(fabric::RequesterId requester, std::vector<std::byte> body);
   bool connected(fabric::PeerId peer) const;

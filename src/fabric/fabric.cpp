@@ -96,6 +96,36 @@ Result<std::size_t> Fabric::ask(PeerId peer, std::span<const std::byte> question
   return core_->ask(peer, question, reply, timeout, interrupted);
 }
 
+OpenQuestion::OpenQuestion(std::shared_ptr<Link> link, std::vector<std::byte> question,
+                           std::span<std::byte> reply)
+    : link_(std::move(link)), question_(std::move(question)) {
+  call_.question = question_;
+  call_.reply = reply;
+}
+
+OpenQuestion::~OpenQuestion() {
+  if (sent_) (void)link_->requester->abandon(call_);
+}
+
+Result<std::unique_ptr<OpenQuestion>> Fabric::begin_ask(PeerId peer,
+                                                        std::vector<std::byte> question,
+                                                        std::span<std::byte> reply) {
+  auto link = core_->link(peer);
+  if (!link) return core_->no_link(peer);
+  auto open = std::make_unique<OpenQuestion>(std::move(link), std::move(question), reply);
+  Requester& requester = *open->link_->requester;
+  if (Status status = requester.start(open->call_); !status) return status.error();
+  open->sent_ = true;
+  requester.progress();
+  return open;
+}
+
+Result<std::size_t> Fabric::end_ask(OpenQuestion& question, std::chrono::milliseconds timeout,
+                                    const std::function<bool()>& interrupted) {
+  question.sent_ = false;  // finish() abandons a reply that does not come
+  return question.link_->requester->finish(question.call_, timeout, bell(), interrupted);
+}
+
 Status Fabric::tell(PeerId peer, std::span<const std::byte> question) {
   return core_->tell(peer, question);
 }

@@ -90,6 +90,25 @@ struct FabricOptions {
 
 class FabricCore;
 
+/// A question that was sent, and not answered when it was sent.
+class OpenQuestion {
+ public:
+  OpenQuestion(std::shared_ptr<Link> link, std::vector<std::byte> question,
+               std::span<std::byte> reply);
+  /// Abandons the reply, unless it has come.
+  ~OpenQuestion();
+  OpenQuestion(const OpenQuestion&) = delete;
+  OpenQuestion& operator=(const OpenQuestion&) = delete;
+
+ private:
+  friend class Fabric;
+
+  std::shared_ptr<Link> link_;
+  std::vector<std::byte> question_;
+  Requester::Call call_;
+  bool sent_ = false;
+};
+
 /// Exports arrays of this process by name, and looks up arrays of peers.
 /// Owns its connections, one progress thread, and a bounded number of threads that serve
 /// requesters; the threads sleep while nothing happens. Threads: all. Cost: calls here exchange
@@ -142,6 +161,15 @@ class Fabric {
   Result<std::size_t> ask(PeerId peer, std::span<const std::byte> question,
                           std::span<std::byte> reply, std::chrono::milliseconds timeout,
                           const std::function<bool()>& interrupted = {});
+
+  /// Sends a question whose reply end_ask() takes, on the same thread or another one. `reply` stays
+  /// until the result is destroyed, which abandons a reply that was not taken.
+  /// @error peer_lost; closed after disconnect(); invalid_argument if the question does not fit
+  Result<std::unique_ptr<OpenQuestion>> begin_ask(PeerId peer, std::vector<std::byte> question,
+                                                  std::span<std::byte> reply);
+  /// Waits for the reply as ask() does, once. @error as ask()
+  Result<std::size_t> end_ask(OpenQuestion& question, std::chrono::milliseconds timeout,
+                              const std::function<bool()>& interrupted = {});
 
   /// Sends a question without waiting for a reply. Questions arrive in order, unless the peer is
   /// lost or the connection ends first.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -17,7 +18,7 @@ import pytest
 from notifier import Copy, copies_of
 
 import tranship as ts
-from support import PATIENCE, SOON_S, Slow, eventually, run_script
+from support import PATIENCE, SOON_S, Slow, eventually, run_script, stop
 
 ROOM = 3_000_000
 POISON = 0xEE
@@ -355,6 +356,56 @@ def test_an_owner_that_is_killed_ends_the_copy_with_an_error(way: str, tmp_path:
     finally:
         owner.kill()
         owner.wait(PATIENCE)
+
+
+READING_OWNER = """
+import sys
+import numpy as np
+import tranship as ts
+
+with ts.Engine(contact=sys.argv[1]) as engine:
+    engine.export("a", np.zeros(8, np.uint8), notices=True)
+    names = []
+    while "last" not in names:
+        names += [notice.name for notice in engine.notices(timeout=60)]
+    print(*names, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_notices_to_a_stopped_owner_arrive_once_and_in_order(way: str, tmp_path: Path) -> None:
+    """The caller waits a moment for a notice behind a short copy; a channel carries it on."""
+    contact = str(tmp_path / "contact")
+    owner = subprocess.Popen(
+        [sys.executable, "-c", READING_OWNER, contact],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert owner.stdin is not None and owner.stdout is not None
+    try:
+        assert eventually(lambda: Path(contact).exists())
+        with ts.Engine(threads=1) as engine:
+            peer = engine.connect(contact)
+            assert eventually(lambda: "a" in peer)
+            array, ones = peer["a"], np.ones(8, np.uint8)
+            engine.copy(ones, array, notify="first").wait(PATIENCE)
+            stop(owner)
+            begin = time.monotonic()
+            events = [engine.copy(ones, array, notify=str(k)) for k in range(5)]
+            assert time.monotonic() - begin < SOON_S
+            assert not any(event.done() for event in events)
+            owner.send_signal(signal.SIGCONT)
+            events.append(engine.copy(ones, array, notify="last"))
+            for event in events:
+                event.wait(PATIENCE)
+            assert owner.stdout.readline().split() == ["first", *"01234", "last"]
+            owner.stdin.close()
+            assert owner.wait(PATIENCE) == 0
+    finally:
+        owner.kill()
+        owner.wait(PATIENCE)
+        owner.stdout.close()
 
 
 def test_a_fork_has_no_notices() -> None:

@@ -97,6 +97,48 @@ def test_many_small_copies_to_another_process(exporter: Start, client: ts.Engine
         assert np.array_equal(target, pattern(800)[k : k + 8])
 
 
+@pytest.mark.parametrize("ends", ["withdraw", "kill", "close"])
+@pytest.mark.parametrize("name", ["plain", "shared"])
+@pytest.mark.parametrize("prepares", [False, True])
+def test_small_copies_that_come_again_see_the_end(
+    exporter: Start, client: ts.Engine, name: str, ends: str, prepares: bool
+) -> None:
+    other = exporter("--bytes", "800")
+    array = client.connect(other.contact)[name][:8]
+    here = np.zeros(8, np.uint8)
+    starts = [lambda: client.copy(here, array), lambda: client.copy(array, here)]
+    if prepares:
+        starts = [client.prepare(here, array).start, client.prepare(array, here).start]
+    for k in range(5):  # from the third on, the recipe is known
+        here[:] = k
+        starts[0]().wait(timeout=PATIENCE)
+        here[:] = 77
+        starts[1]().wait(timeout=PATIENCE)
+        assert here.tolist() == [k] * 8
+    assert other.ask(f"sum {name}") == str(8 * 4 + int(pattern(800)[8:].sum()))
+    if ends == "withdraw":
+        assert other.ask(f"withdraw {name}") == "done"
+    elif ends == "kill":
+        other.kill()
+        assert eventually(lambda: fails(starts[0]))
+    else:
+        client.close()
+    expected = {"withdraw": ts.NotFound, "kill": ts.PeerLost, "close": ts.Closed}[ends]
+    for start in starts:
+        with pytest.raises(expected):
+            start().wait(timeout=PATIENCE)
+    if ends == "close":
+        assert other.ask(f"sum {name}") == str(8 * 4 + int(pattern(800)[8:].sum()))
+
+
+def fails(start: Callable[[], ts.Event]) -> bool:
+    try:
+        start().wait(timeout=PATIENCE)
+    except ts.Error:
+        return True
+    return False
+
+
 def test_what_a_peer_does_not_export_or_let_write(exporter: Start, client: ts.Engine) -> None:
     other = exporter()
     peer = client.connect(other.contact)

@@ -167,6 +167,56 @@ def test_processes_are_shown_on_one_clock(serve: Servers, folder: Path, servers:
     assert any(span["name"] == "discard few" for span in answers)
 
 
+def trips_of(spans: list[dict[str, Any]], put: dict[str, Any]) -> list[str]:
+    """Returns the requests that a put waits for one after another, beside its copy.
+
+    Requests during the copy, or during other requests, are not counted.
+    """
+    parts = [
+        span
+        for span in spans
+        if span["tid"] == put["tid"]
+        and span["ts"] >= put["ts"] - ROUNDED_US
+        and end(span) <= end(put) + ROUNDED_US
+        and (span["name"].startswith("ask ") or span["name"] == "copy")
+    ]
+
+    def holds(outer: dict[str, Any], span: dict[str, Any]) -> bool:
+        return outer is not span and outer["ts"] <= span["ts"] and end(span) <= end(outer)
+
+    (copy,) = (part for part in parts if part["name"] == "copy")
+    outer = [part for part in parts if not any(holds(other, part) for other in parts)]
+    return [part["name"] for part in outer if part is not copy and not holds(part, copy)]
+
+
+@pytest.mark.parametrize("transport", ["automatic", "network"])
+@pytest.mark.parametrize("servers", [1, 3])
+def test_a_large_put_makes_at_most_three_round_trips(
+    serve: Servers, folder: Path, monkeypatch: pytest.MonkeyPatch, servers: int, transport: str
+) -> None:
+    monkeypatch.setenv("TRANSHIP_TRANSPORT", transport)
+    contact = serve("--servers", str(servers))
+    with ts.Staging(contact, name="writer") as writer:
+        writer.put("energy", 0, np.ones((256, 256)))  # its box gives the cells
+        for version in range(1, 4):
+            writer.put("energy", version, np.full((600, 600), float(version)), (20, 20))
+            writer.discard("energy", version - 1)
+        out = np.zeros((600, 600))
+        writer.get("energy", 3, (20, 20), (620, 620), out)
+        assert (out == 3).all()
+    serve.end()
+    spans = spans_of(merge_traces([folder]), "writer")
+    spans = [span for span in spans if span["cat"] == "staging"]
+    assert_nested(spans)
+    puts = [span for span in spans if span["name"] == "put energy"][2:]
+    assert len(puts) == 2
+    for put in puts:
+        names = inside(spans, put)
+        assert names.count("ask index") == names.count("ask confirm") == servers - 1
+        expected = ["ask begin", "ask commit"] + ["ask confirm"] * (servers > 1)
+        assert trips_of(spans, put) == expected
+
+
 def test_arrows_lead_from_puts_to_the_gets_that_read_them(serve: Servers, folder: Path) -> None:
     run_workflow(serve, 1, folder)
     trace = merge_traces([folder])

@@ -72,7 +72,7 @@ void put_and_get(StagingWorld& world, int client, Catalog& catalog, Record& reco
   const std::int64_t end_ns = world.now_ns() + patience_ns;
   auto done = catalog.put(put, 8 * elements, fill, end_ns);
   if (done && !*done) {
-    const auto room = catalog.begin(put, end_ns);
+    auto room = catalog.begin(put, end_ns);
     if (!room) return;
     (void)fill(world.memory(room->primary, room->range));
     done = catalog.commit(*room).ok();

@@ -24,7 +24,7 @@ PutRequest put_of(std::int64_t version, const Box& box) {
 }
 
 Result<int> put(Catalog& catalog, const PutRequest& request, std::int64_t end_ns) {
-  const auto room = catalog.begin(request, end_ns);
+  auto room = catalog.begin(request, end_ns);
   if (!room) return room.error();
   if (Status status = catalog.commit(*room); !status) return status.error();
   return room->primary;
@@ -72,7 +72,7 @@ TEST(questions_that_are_answered_too_late_take_nothing) {
       for (std::int64_t version = 0; version < 10; ++version) {
         const Box box = box_of(w.random().below(40), w.random().between(1, 200));
         const std::int64_t end_ns = w.now_ns() + (version % 2 == 0 ? 0 : patience_ns);
-        const auto room = catalog.begin(put_of(version, box), end_ns);
+        auto room = catalog.begin(put_of(version, box), end_ns);
         if (room) (void)catalog.commit(*room);
         (void)get(catalog, {"energy", VersionChoice::exact, version, box}, w.now_ns());
         late += !room && room.error().code == ErrorCode::timeout ? 1 : 0;

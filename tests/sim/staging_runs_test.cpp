@@ -139,7 +139,7 @@ void put(StagingWorld& world, int client, Catalog& catalog, Record& record, cons
     if (*done) return mark();
     record.puts[static_cast<std::size_t>(number)].may_count = false;
   }
-  const auto room = catalog.begin(request, end_ns);
+  auto room = catalog.begin(request, end_ns);
   if (!room) return judge_failed_put(world, record, room.error());
   record.puts[static_cast<std::size_t>(number)].primary = room->primary;
   world.begin_writing(client, room->primary, room->range);

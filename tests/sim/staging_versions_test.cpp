@@ -140,7 +140,7 @@ bool put_box(StagingWorld& world, int client, Catalog& catalog, Record& record, 
     part.unknown = part.unknown || !done;
     if (!done || *done) return done.ok();
   }
-  const auto room = catalog.begin(request, end_ns);
+  auto room = catalog.begin(request, end_ns);
   if (!room) {
     part.unknown = true;  // it counts as a writer from its declaration on
     return false;

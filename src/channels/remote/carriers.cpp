@@ -1,5 +1,6 @@
 #include "channels/remote/carriers.hpp"
 
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -29,6 +30,18 @@ void Carriers::post(Job job) {
     jobs_.push_back(std::move(job));
   }
   posted_.notify_one();
+}
+
+std::optional<Carriers::Job> Carriers::take_scattered(
+    const std::function<bool(const Link&)>& usable) {
+  std::lock_guard lock(mutex_);
+  for (auto job = jobs_.rbegin(); job != jobs_.rend(); ++job) {
+    if (!job->scattered || !usable(*job->link)) continue;
+    std::optional<Job> taken(std::move(*job));
+    jobs_.erase(std::next(job).base());
+    return taken;
+  }
+  return std::nullopt;
 }
 
 void Carriers::run() {

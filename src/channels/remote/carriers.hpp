@@ -18,7 +18,7 @@ namespace tranship::fabric {
 
 /// The kernel copies at the rate of one core, and checks each page: several threads make a link
 /// between two processes as fast as a copy in one. Copies of a BulkCarrier wait on these threads
-/// too, so that no other thread has to. Threads: post() from all.
+/// too, so that no other thread has to. Threads: all members from all.
 class Carriers {
  public:
   struct Job {
@@ -26,6 +26,7 @@ class Carriers {
     std::shared_ptr<Link> link;
     std::shared_ptr<BulkCarrier::Memory> memory{};   ///< Set: a carrier moves it, not the kernel.
     std::shared_ptr<std::atomic<bool>> cancelled{};  ///< Set with `memory`.
+    bool scattered = false;  ///< Slots are nearly as fast: take_scattered() may return it.
   };
   /// How a job ended; nothing if it must take another way. Called on a carrier's thread.
   using OnEnd = std::function<void(Job job, std::optional<Status> status)>;
@@ -37,6 +38,9 @@ class Carriers {
   Carriers& operator=(const Carriers&) = delete;
 
   void post(Job job);
+  /// Removes and returns the scattered job that was posted last and that no thread has begun, if
+  /// `usable` says that of its link.
+  std::optional<Job> take_scattered(const std::function<bool(const Link&)>& usable);
 
  private:
   void run();

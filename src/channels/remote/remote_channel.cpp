@@ -1,6 +1,7 @@
 #include "channels/remote/remote_channel.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "fabric/messages/command.hpp"
 #include "fabric/messages/runs.hpp"
@@ -137,6 +138,17 @@ void RemoteChannel::submit_returned() {
   }
 }
 
+/// Carries scattered requests for which no thread is free through the slots of their link, one at a
+/// time: both ways together are faster than either.
+void RemoteChannel::share_with_slots() {
+  const auto idle = [](const Link& link) { return !link.requester->outstanding(); };
+  while (auto job = carriers_->take_scattered(idle)) {
+    if (Status status = submit_to_slots(*job); !status) {
+      finished_->push({job->transfer.request.tag, std::move(status)});
+    }
+  }
+}
+
 /// Polls a link from now on, until it has no requests.
 void RemoteChannel::watch(const std::shared_ptr<Link>& link) {
   if (std::find(active_.begin(), active_.end(), link) == active_.end()) active_.push_back(link);
@@ -149,10 +161,24 @@ Status RemoteChannel::submit_to_slots(const Carriers::Job& job) {
 
 Status RemoteChannel::submit_notice(const Request& request, const OutgoingNotice& notice) {
   RemoteArray& array = notice.array();
+  if (notice.sent() != nullptr) {
+    watch(array.shared_link());
+    sent_notices_.push_back({array.shared_link(), notice.sent(), request.tag});
+    return {};
+  }
   if (Status status = check_array({&array, Operation::read}); !status) return status;
   watch(array.shared_link());
   return array.link().requester->submit_notice({request, array.remote(), Operation::notice},
                                                notice.body(), finished_);
+}
+
+void RemoteChannel::end_sent_notices() {
+  std::erase_if(sent_notices_, [&](const SentNotice& notice) {
+    std::array<Finished, 1> finished;
+    if (notice.queue->take(finished) == 0) return false;
+    finished_->push({notice.tag, std::move(finished[0].status)});
+    return true;
+  });
 }
 
 Status RemoteChannel::submit(const Request& request) {
@@ -189,6 +215,7 @@ Status RemoteChannel::submit(const Request& request) {
   if (options_.carriers == 0 || !requester.direct_at_length_possible(transfer)) {
     return submit_to_slots(job);
   }
+  job.scattered = Requester::is_scattered(transfer);
   carriers_->post(std::move(job));
   return {};
 }
@@ -207,6 +234,8 @@ std::size_t RemoteChannel::poll(std::span<Finished> finished) {
       active_.pop_back();
     }
   }
+  end_sent_notices();
+  if (carriers_ && options_.carriers > 0) share_with_slots();
   return finished_->take(finished);
 }
 
@@ -237,6 +266,9 @@ void RemoteChannel::cancel(std::uint64_t tag) {
     if (const auto found = carried_.find(tag); found != carried_.end()) found->second->store(true);
   }
   for (const auto& link : active_) link->requester->cancel(*finished_, tag);
+  for (const SentNotice& notice : sent_notices_) {
+    if (notice.tag == tag) notice.link->requester->cancel(*notice.queue, 0);
+  }
 }
 
 std::string RemoteChannel::explain(const Request& request) const {
@@ -256,7 +288,10 @@ std::string RemoteChannel::explain(const Request& request) const {
            (write ? "process_vm_writev" : "process_vm_readv");
   }
   if (options_.carriers > 0 && link.requester->direct_at_length_possible(transfer)) {
-    return "carried: long runs, on " + std::to_string(options_.carriers) + " threads; " +
+    const bool scattered = Requester::is_scattered(transfer);
+    return std::string(scattered ? "carried: runs that are not short, beside slots"
+                                 : "carried: long runs") +
+           ", on " + std::to_string(options_.carriers) + " threads; " +
            (write ? "process_vm_writev" : "process_vm_readv");
   }
   const SlotGeometry& geometry = link.requester->segment().geometry();

@@ -22,7 +22,8 @@ namespace tranship::fabric {
 /// for each of them:
 /// - `mapped`: the array lies in shared memory that this process maps: one copy, here, at once;
 /// - `direct`: a few small runs on one machine: process_vm_writev or process_vm_readv, at once;
-/// - `carried`: long runs on one machine: the same, on several threads at once;
+/// - `carried`: longer runs on one machine: the same, on several threads at once; of runs that are
+///   not long, the slots carry what no thread has begun;
 /// - `slots`: packed pieces through slots in shared memory; the exporting process unpacks one
 ///   while this one packs the next;
 /// - `carrier`: long runs of peers with a carrier of the same kind (bulk_carrier.hpp), on a thread;
@@ -65,9 +66,11 @@ class RemoteChannel : public Channel {
 
  private:
   void submit_returned();
+  void share_with_slots();
   void watch(const std::shared_ptr<Link>& link);
   Status submit_to_slots(const Carriers::Job& job);
   Status submit_notice(const Request& request, const OutgoingNotice& notice);
+  void end_sent_notices();
   bool fits_carrier(const Request& request, const RemoteArray& array) const;
   void submit_to_carrier(Carriers::Job job, const RemoteArray& array);
   void on_job_ended(Carriers::Job job, std::optional<Status> status);
@@ -77,6 +80,13 @@ class RemoteChannel : public Channel {
   Capabilities capabilities_;
   std::shared_ptr<FinishedQueue> finished_ = std::make_shared<FinishedQueue>();
   std::vector<std::shared_ptr<Link>> active_;  ///< links with requests of this channel
+  /// A notice that the caller's thread has sent, and whose end this channel reports.
+  struct SentNotice {
+    std::shared_ptr<Link> link;
+    std::shared_ptr<FinishedQueue> queue;
+    std::uint64_t tag = 0;
+  };
+  std::vector<SentNotice> sent_notices_;
   std::uint32_t rings_seen_ = 0;
   /// Wakes idle() while no answer is awaited. Answers ring the fabric's bell instead, for which the
   /// callers of Fabric::ask() wait as well.

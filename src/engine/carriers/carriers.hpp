@@ -96,6 +96,9 @@ class Carriers {
   /// transfer after all.
   std::optional<Status> carry_to_peer(const RecipeStep& step, const StepEnds& ends,
                                       const StartOptions& options) const;
+  /// Carries a short copy to or from an array of another process without its help. Returns false
+  /// if that cannot be: start() carries it in another way, or says why not.
+  bool carry_directly(const RecipeStep& step, const Array& source, const Array& target) const;
   Result<Event> start_transfer(const RecipeStep& step, const StepEnds& ends, const Waits& waits,
                                Guards guards) const;
   /// Starts a recipe, and behind it the notices that the options ask for.

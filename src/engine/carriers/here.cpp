@@ -29,10 +29,13 @@ std::optional<Event> Carriers::start_now(const Recipe& recipe, const Array& sour
   if (recipe.steps.size() != 1 || options.stream || traces()) return {};
   if (!options.notify.empty()) return {};
   const RecipeStep& step = recipe.steps[0];
+  if (!Waits(channels_, lifetime_, options).over_well()) return {};
+  if (step.carrier == Carrier::peer) {
+    return carry_directly(step, source, target) ? std::optional(Event(step.plan)) : std::nullopt;
+  }
   const bool at_once = step.carrier == Carrier::here ? !step.lists || step.program
                                                      : step.carrier == Carrier::nothing;
   if (!at_once || !within_memory(source, target)) return {};
-  if (!Waits(channels_, lifetime_, options).over_well()) return {};
   const CopyHere held(source, target);
   if (!held.stands()) return {};  // start() says why
   if (step.carrier == Carrier::here) move(step, source.place.address, target.place.address);

@@ -1,5 +1,6 @@
 // Notices to the owners of arrays, behind the copies that they report.
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -11,6 +12,10 @@ namespace tranship {
 namespace {
 
 using Notices = std::vector<std::shared_ptr<fabric::OutgoingNotice>>;
+
+/// How long the caller of a copy that has ended waits for the end of its notice, before a channel's
+/// thread does.
+constexpr std::chrono::milliseconds notice_wait{2};
 
 /// Returns the array of another process that an end of a copy is; null if it is this process's.
 const fabric::RemoteArray* remote_of(const Array& array) {
@@ -78,13 +83,23 @@ Result<Event> Carriers::start_and_notify(const Recipe& recipe, std::span<const C
   for (const Event& part : copied->parts()) {
     if (part.done() && !part.wait({})) return copied;  // it sends no notice
   }
+  if (copied->ended_well()) {
+    const auto entered = lifetime_.enter();
+    while (entered && !notices->empty() && notices->back()->send_here(notice_wait)) {
+      notices->pop_back();
+    }
+    if (notices->empty()) return copied;
+  }
   StartOptions follows;
   follows.after = {*copied};
   const auto after = Waits(channels_, lifetime_, follows).completions({}, -1);
   if (!after) return after.error();
   const int priority = recipe.steps.empty() ? 0 : recipe.steps[0].priority;
   std::vector<Event> sent;
-  for (auto& notice : *notices) sent.push_back(start_notice(std::move(notice), priority, *after));
+  for (auto& notice : *notices) {
+    notice->queue();
+    sent.push_back(start_notice(std::move(notice), priority, *after));
+  }
   return copied->followed_by(std::move(sent));
 }
 

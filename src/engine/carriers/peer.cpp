@@ -11,23 +11,39 @@ namespace {
 /// How long a caller polls for a small copy's answer before the channel's thread waits for it.
 constexpr std::chrono::milliseconds answer_wait{2};
 
+/// A step between this process's memory and an array of another one.
+struct PeerCopy {
+  PeerCopy(const RecipeStep& step, const Array& source, const Array& target)
+      : writes(!cpu_reaches(target.memory_kind)),
+        remote(
+            static_cast<const fabric::RemoteArray*>((writes ? target : source).place.attachment)) {
+    CHECK(!step.plan->hops[0].casts, "numbers are converted before they go to another process");
+    transfer.request = EngineChannels::request_of(step, source, target);
+    transfer.request.priority = 0;
+    transfer.remote = remote->remote();
+    transfer.operation = writes ? fabric::Operation::write : fabric::Operation::read;
+  }
+
+  /// Carries it without the peer's help; nothing if that cannot be, or the array was withdrawn,
+  /// which the channel says in full.
+  std::optional<Status> directly() const {
+    if (remote->withdrawn()) return std::nullopt;
+    return remote->link().requester->direct(transfer);
+  }
+
+  bool writes;
+  const fabric::RemoteArray* remote;
+  fabric::Requester::Transfer transfer;
+};
+
 /// Carries a step without the peer's help or, for a process on another machine and if `waits`, by a
 /// message whose answer comes in a moment. Returns nothing if no such way is open.
 std::optional<Status> carry(const RecipeStep& step, const StepEnds& ends, bool waits) {
-  CHECK(!step.plan->hops[0].casts, "numbers are converted before they go to another process");
-  const bool writes = !cpu_reaches(ends.target().memory_kind);
-  const Array& there = writes ? ends.target() : ends.source();
-  const auto* remote = static_cast<const fabric::RemoteArray*>(there.place.attachment);
-  if (remote->withdrawn()) return std::nullopt;  // the channel says so in full
-  fabric::Requester::Transfer transfer;
-  transfer.request = EngineChannels::request_of(step, ends.source(), ends.target());
-  transfer.request.priority = 0;
-  transfer.remote = remote->remote();
-  transfer.operation = writes ? fabric::Operation::write : fabric::Operation::read;
-  fabric::Requester& requester = *remote->link().requester;
-  if (auto status = requester.direct(transfer)) return status;
-  if (!waits) return std::nullopt;
-  return requester.carry_here(transfer, answer_wait, remote->link().bell());
+  const PeerCopy copy(step, ends.source(), ends.target());
+  if (auto status = copy.directly()) return status;
+  if (!waits || copy.remote->withdrawn()) return std::nullopt;
+  const fabric::Link& link = copy.remote->link();
+  return link.requester->carry_here(copy.transfer, answer_wait, link.bell());
 }
 
 }  // namespace
@@ -38,6 +54,14 @@ std::optional<Status> Carriers::carry_to_peer(const RecipeStep& step, const Step
   auto status = carry(step, ends, !options.among_others);
   if (status) note_span(*step.plan, begin_ns);
   return status;
+}
+
+bool Carriers::carry_directly(const RecipeStep& step, const Array& source,
+                              const Array& target) const {
+  const auto entered = lifetime_.enter();
+  if (!entered) return false;
+  const auto status = PeerCopy(step, source, target).directly();
+  return status && *status;
 }
 
 }  // namespace tranship

@@ -15,15 +15,19 @@ namespace {
 // The kernel pins each page that it copies, so that on one thread a direct transfer becomes slower
 // than the slots as requests grow.
 constexpr std::int64_t direct_bytes_max = 16 * 1024;
-constexpr std::int64_t direct_runs_max = 16;
-/// Shortest run, in bytes, for which several threads gain more than the kernel's work for each run
-/// costs.
+constexpr std::size_t direct_runs_max = 16;
+/// Shortest runs on average, in bytes, for which several threads gain more than the kernel's work
+/// for each run costs: it takes the lock of the other process's memory for each.
+constexpr std::int64_t run_bytes_least = 2 * 1024;
+/// Shortest runs on average, in bytes, for which that work is small beside the copy.
 constexpr std::int64_t long_run_bytes = 16 * 1024;
 /// Smallest request, in bytes, that is worth waking another thread for.
 constexpr std::int64_t long_request_bytes = 256 * 1024;
-constexpr std::size_t batch_runs_max = 64;
+/// Most runs of one system call (the kernel's UIO_MAXIOV).
+constexpr std::size_t batch_runs_max = 1024;
 
-/// Collects runs, and moves as many at once as a system call accepts.
+/// Collects runs, and moves as many at once as a system call accepts. `batch`: Most of one call.
+template <std::size_t batch>
 class Mover {
  public:
   Mover(pid_t pid, bool write, std::byte* local, std::uint64_t remote)
@@ -38,7 +42,7 @@ class Mover {
     remote_[count_] = {reinterpret_cast<void*>(remote_base_ + static_cast<std::uint64_t>(there)),
                        length};
     bytes_ += run.bytes;
-    return ++count_ < batch_runs_max || flush();
+    return ++count_ < batch || flush();
   }
 
   bool flush() {
@@ -56,8 +60,8 @@ class Mover {
   bool write_;
   std::byte* local_base_;
   std::uint64_t remote_base_;
-  std::array<iovec, batch_runs_max> local_;
-  std::array<iovec, batch_runs_max> remote_;
+  std::array<iovec, batch> local_;
+  std::array<iovec, batch> remote_;
   std::size_t count_ = 0;
   std::int64_t bytes_ = 0;
 };
@@ -70,12 +74,16 @@ bool Requester::direct_open(const RemoteExport& remote) const {
 
 bool Requester::direct_possible(const Transfer& transfer) const {
   return direct_open(transfer.remote) && transfer.request.bytes <= direct_bytes_max &&
-         runs_of(transfer.request) <= direct_runs_max;
+         runs_of(transfer.request) <= static_cast<std::int64_t>(direct_runs_max);
 }
 
 bool Requester::direct_at_length_possible(const Transfer& transfer) const {
   return direct_open(transfer.remote) && transfer.request.bytes >= long_request_bytes &&
-         transfer.request.bytes >= long_run_bytes * runs_of(transfer.request);
+         transfer.request.bytes >= run_bytes_least * runs_of(transfer.request);
+}
+
+bool Requester::is_scattered(const Transfer& transfer) {
+  return transfer.request.bytes < long_run_bytes * runs_of(transfer.request);
 }
 
 bool Requester::stands(const RemoteExport& remote) const {
@@ -118,19 +126,57 @@ struct Requester::Use {
   ExportLease& lease;
 };
 
+/// A use of a call, for which the requester lives.
+class Requester::UseHere {
+ public:
+  UseHere(const Requester& requester, const RemoteExport& remote)
+      : requester_(requester), remote_(remote), held_(requester.begin_use(remote)) {}
+  ~UseHere() {
+    if (held_) requester_.end_use(remote_);
+  }
+  UseHere(const UseHere&) = delete;
+  UseHere& operator=(const UseHere&) = delete;
+
+  explicit operator bool() const { return held_; }
+
+ private:
+  const Requester& requester_;
+  const RemoteExport& remote_;
+  bool held_;
+};
+
 std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {
   if (!begin_use(remote)) return nullptr;
   return std::make_shared<Use>(options_.segment.memory(), lease_of(remote));
 }
 
+/// `batch`: Most runs of one system call.
+template <std::size_t batch>
+std::optional<Status> Requester::move_directly(const Transfer& transfer) {
+  const bool write = transfer.operation == Operation::write;
+  const Request& request = transfer.request;
+  const UseHere held(*this, transfer.remote);
+  if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
+  Mover<batch> mover(options_.direct_pid, write,
+                     write ? request.source.address : request.target.address,
+                     transfer.remote.address);
+  const bool all = for_each_run(request.payload.nests(), request.payload.indexed(),
+                                [&](const Run& run) { return mover.add(run); }) &&
+                   mover.flush();
+  // Unless the copy is complete, it is left to a command, which carries it out again from the
+  // start, or fails with a reason.
+  if (!all) return std::nullopt;
+  return Status{};
+}
+
 std::optional<Status> Requester::direct(const Transfer& transfer) {
   if (!direct_possible(transfer)) return std::nullopt;
-  return move_directly(transfer);
+  return move_directly<direct_runs_max>(transfer);
 }
 
 std::optional<Status> Requester::direct_at_length(const Transfer& transfer) {
   if (!direct_at_length_possible(transfer)) return std::nullopt;
-  return move_directly(transfer);
+  return move_directly<batch_runs_max>(transfer);
 }
 
 std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::Memory& memory,
@@ -145,22 +191,6 @@ std::optional<Status> Requester::carried(const Transfer& transfer, BulkCarrier::
   Status status = memory.move(movement, [&] { return lost() || cancelled.load(); });
   if (status || cancelled.load()) return status;
   return std::nullopt;
-}
-
-std::optional<Status> Requester::move_directly(const Transfer& transfer) {
-  const bool write = transfer.operation == Operation::write;
-  const Request& request = transfer.request;
-  const auto held = use(transfer.remote);
-  if (!held) return std::nullopt;  // withdrawn: the answer to the command reports that
-  Mover mover(options_.direct_pid, write, write ? request.source.address : request.target.address,
-              transfer.remote.address);
-  const bool all = for_each_run(request.payload.nests(), request.payload.indexed(),
-                                [&](const Run& run) { return mover.add(run); }) &&
-                   mover.flush();
-  // Unless the copy is complete, it is left to a command, which carries it out again from the
-  // start, or fails with a reason.
-  if (!all) return std::nullopt;
-  return Status{};
 }
 
 }  // namespace tranship::fabric

@@ -47,6 +47,7 @@ struct Link : std::enable_shared_from_this<Link> {
   Copier copy;
   std::shared_ptr<SharedMemory> bell_memory;
   std::shared_ptr<Requester> requester;
+  std::atomic<int> notices_queued{0};  ///< notices that a channel carries, or will
 
   Bell& bell() const { return *reinterpret_cast<Bell*>(bell_memory->data()); }
 

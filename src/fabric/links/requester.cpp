@@ -148,6 +148,26 @@ Status Requester::submit_notice(const Transfer& notice, std::vector<std::byte> b
   return {};
 }
 
+std::optional<Status> Requester::notice_here(const Transfer& notice, std::vector<std::byte> body,
+                                             const std::shared_ptr<FinishedQueue>& queue,
+                                             std::chrono::nanoseconds at_most, Bell& bell) {
+  const auto end = std::chrono::steady_clock::now() + at_most;
+  if (Status status = submit_notice(notice, std::move(body), queue); !status) return status;
+  std::array<Finished, 1> finished;
+  while (true) {
+    const std::uint32_t seen = bell.rings();
+    progress();
+    if (queue->take(finished) == 1) return std::move(finished[0].status);
+    const auto left = end - std::chrono::steady_clock::now();
+    if (left <= left.zero()) return std::nullopt;
+    if (attended()) {
+      attend(seen, left);
+    } else if (!bell.watch(seen, std::min<std::chrono::nanoseconds>(left, call_watch()))) {
+      bell.wait(seen, left, {});
+    }
+  }
+}
+
 void Requester::leave_unattended(Pending& pending) {
   pending.unattended = true;
   unattended_.fetch_add(1, std::memory_order_release);
@@ -156,11 +176,16 @@ void Requester::leave_unattended(Pending& pending) {
 Result<std::size_t> Requester::call(std::span<const std::byte> question, std::span<std::byte> reply,
                                     std::chrono::milliseconds timeout, Bell& bell,
                                     const std::function<bool()>& interrupted) {
-  const auto end = std::chrono::steady_clock::now() + timeout;
   Call call;
   call.question = question;
   call.reply = reply;
   if (Status status = start(call); !status) return status.error();
+  return finish(call, timeout, bell, interrupted);
+}
+
+Result<std::size_t> Requester::finish(Call& call, std::chrono::milliseconds timeout, Bell& bell,
+                                      const std::function<bool()>& interrupted) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
   for (int looks = 0; true;) {
     const std::uint32_t seen = bell.rings();
     progress();

@@ -112,15 +112,25 @@ class Requester {
   std::optional<Status> direct(const Transfer& transfer);
   bool direct_possible(const Transfer& transfer) const;
 
-  /// Carries out a transfer of any size in long runs as direct() does: worthwhile on several
-  /// threads.
+  /// Carries out a transfer of any size in runs that are not short as direct() does: worthwhile on
+  /// several threads.
   std::optional<Status> direct_at_length(const Transfer& transfer);
   bool direct_at_length_possible(const Transfer& transfer) const;
+  /// Returns whether a transfer has runs so short that direct_at_length() is little faster than the
+  /// slots.
+  static bool is_scattered(const Transfer& transfer);
 
   /// Has a carrier move a transfer, which ends early if `cancelled` is set or the peer is lost.
   /// Returns nothing if a command must do it, or must report why it cannot be done.
   std::optional<Status> carried(const Transfer& transfer, BulkCarrier::Memory& memory,
                                 const std::atomic<bool>& cancelled);
+
+  /// Sends a notice as submit_notice() does, on the caller's thread, and waits for its end for at
+  /// most `at_most`. Returns nothing if it has not come by then: `queue` gets it, if progress() is
+  /// called.
+  std::optional<Status> notice_here(const Transfer& notice, std::vector<std::byte> body,
+                                    const std::shared_ptr<FinishedQueue>& queue,
+                                    std::chrono::nanoseconds at_most, Bell& bell);
 
   /// A question that was sent. The object must not move until the call has ended or was abandoned.
   struct Call {
@@ -134,6 +144,10 @@ class Requester {
   /// Sends a question; progress() takes the answer.
   /// @error invalid_argument if it does not fit a slot; the reason if the peer was lost
   Status start(Call& call);
+
+  /// Waits for the answer of a call that was started. @error as call()
+  Result<std::size_t> finish(Call& call, std::chrono::milliseconds timeout, Bell& bell,
+                             const std::function<bool()>& interrupted = {});
 
   /// Abandons the answer of a call. Returns false if the call has ended.
   bool abandon(Call& call);
@@ -200,6 +214,7 @@ class Requester {
 
  private:
   struct Use;
+  class UseHere;
   struct Pending {
     Transfer transfer;
     Call* call = nullptr;            ///< null: a transfer, or a call whose caller no longer waits
@@ -240,6 +255,7 @@ class Requester {
   ExportLease& lease_of(const RemoteExport& remote) const;
   bool direct_open(const RemoteExport& remote) const;
   void end_early(Pending& pending, const Error& error);
+  template <std::size_t batch>
   std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
   bool fill_slot();

@@ -142,9 +142,9 @@ Result<PreparedPut> Catalog::begin_now(const PutRequest& request, std::int64_t e
   if (Status status = room_finder_.find(candidates, index_servers, put, end_ns); !status)
     return status.error();
   if (put.stale) return put;
-  if (Status status = room_finder_.index(index_servers, put); !status || put.stale) {
+  if (Status status = room_finder_.index(index_servers, put); !status) {
     give_back(put);
-    if (!status) return status.error();
+    return status.error();
   }
   return put;
 }
@@ -156,9 +156,14 @@ Status Catalog::take_pages(const PreparedPut& put) {
   return taken ? Status{} : Status(taken.error());
 }
 
-Status Catalog::commit(const PreparedPut& put, std::string_view path, const Checksum& checksum) {
-  ReplyBuffer reply(put.end_ns);
+Status Catalog::commit(PreparedPut& put, std::string_view path, const Checksum& checksum) {
   const PutRequest& request = put.request;
+  if (Status indexed = room_finder_.finish_index(put); !indexed || put.stale) {
+    abort(put);
+    if (put.stale) known_.forget(request.variable);
+    return put.stale ? Status(deleted(request.variable)) : indexed;
+  }
+  ReplyBuffer reply(put.end_ns);
   protocol::Commit commit;
   commit.object = put.object;
   commit.order_before = put.order_before;
@@ -175,15 +180,24 @@ Status Catalog::commit(const PreparedPut& put, std::string_view path, const Chec
   }
   tell_part(request, put.primary, commit.finishes);
   requester_.report_orphans(put.primary, committed->orphans);
-  // The object is visible. An index server that is lost has lost its own objects, and not this one.
-  const protocol::IndexEntryId entry{request.variable, request.version, {put.primary, put.object}};
-  for (const int server : put.indexed) {
-    const auto confirmed =
-        requester_.ask(server, protocol::Confirm{entry, committed->order}, reply);
-    if (confirmed) requester_.report_orphans(server, confirmed->orphans);
-  }
+  confirm(put, committed->order);
   report_left(request, commit.finishes);
   return {};
+}
+
+/// Sends the order of an object, which is visible, to the other index servers, and waits until they
+/// have seen it. One that is lost has lost its own objects, and not this one.
+void Catalog::confirm(const PreparedPut& put, std::uint64_t order) {
+  const PutRequest& request = put.request;
+  const protocol::IndexEntryId entry{request.variable, request.version, {put.primary, put.object}};
+  SentRequests<protocol::Confirm> sent(put.end_ns);
+  for (const int server : put.indexed) {
+    (void)requester_.send(server, protocol::Confirm{entry, order}, sent);
+  }
+  sent.take_replies([&](int server, const Result<protocol::Confirm::Reply>& confirmed) {
+    if (confirmed) requester_.report_orphans(server, confirmed->orphans);
+    return confirmed || confirmed.error().code != ErrorCode::cancelled;
+  });
 }
 
 /// Tells the metadata server that this client has put to a version, unless it was the primary.
@@ -204,12 +218,13 @@ void Catalog::report_left(const PutRequest& request, bool finishes) {
   }
 }
 
-void Catalog::abort(const PreparedPut& put) {
+void Catalog::abort(PreparedPut& put) {
   progress_.give_up(put.request.variable, put.request.version);
   give_back(put);
 }
 
-void Catalog::give_back(const PreparedPut& put) {
+void Catalog::give_back(PreparedPut& put) {
+  put.index_requests.drop();  // what follows on a link comes after them
   requester_.send(put.primary, message_of(protocol::Abort{put.object}));
   const PutRequest& request = put.request;
   const protocol::IndexEntryId entry{request.variable, request.version, {put.primary, put.object}};

@@ -83,7 +83,8 @@ class Catalog {
     return put(request, Data{bytes, fill}, end_ns);
   }
   /// Gets room for an object, which commit() makes visible: on the preferred server, or if that is
-  /// full on an overflow server. Waits while all are full.
+  /// full on an overflow server. Waits while all are full. The other index servers learn the object
+  /// while it is copied: commit() waits for them.
   /// `ready`: Whether the object is written at once. Otherwise take_pages() is called before, so
   /// that puts that wait take no memory of the machine.
   Result<PreparedPut> begin(const PutRequest& request, std::int64_t end_ns, bool ready = true);
@@ -91,8 +92,10 @@ class Catalog {
   /// @error out_of_memory if the server's machine has none left; abort() then
   Status take_pages(const PreparedPut& put);
   /// Makes the object visible. `path`: How the data were copied, for the primary's statistics.
-  Status commit(const PreparedPut& room, std::string_view path = {}, const Checksum& checksum = {});
-  void abort(const PreparedPut& put);
+  /// @error that of a server; not_found with `put.stale` set if the variable was deleted meanwhile.
+  ///        The room was given back then.
+  Status commit(PreparedPut& put, std::string_view path = {}, const Checksum& checksum = {});
+  void abort(PreparedPut& put);
   /// Puts a box without elements: the request's box has one index in each of the dimensions that
   /// have none, of which `empty_dimensions` has the bits.
   Status put_empty(const PutRequest& request, std::uint32_t empty_dimensions, std::int64_t end_ns);
@@ -180,7 +183,8 @@ class Catalog {
   Result<PreparedPut> begin_now(const PutRequest& request, std::int64_t end_ns, bool ready);
   Result<ReplyKind> put_empty_now(const PutRequest& request, std::uint32_t empty_dimensions,
                                   std::int64_t end_ns, bool finishes);
-  void give_back(const PreparedPut& put);
+  void give_back(PreparedPut& put);
+  void confirm(const PreparedPut& put, std::uint64_t order);
   void tell_part(const PutRequest& request, int primary, bool finishes);
   void report_left(const PutRequest& request, bool finishes);
   Result<Look> look_for(VersionQuery& query, std::int64_t end_ns);

@@ -30,6 +30,8 @@ constexpr std::chrono::seconds mapping_wait{5};
 Error closed_error() {
   return {ErrorCode::closed, "this client of the staging service was closed", "open another one"};
 }
+/// Times that a put begins again because its variable was deleted meanwhile.
+constexpr int put_attempts_max = 8;
 /// Variables that a client counts apart; further ones are counted together.
 constexpr std::size_t counted_max = 4096;
 constexpr const char* other_variables = "(others)";
@@ -313,11 +315,20 @@ Result<std::string> Client::put_object(const Putting& put) {
 }
 
 Result<std::string> Client::put_by_copy(const Putting& put) {
+  for (int attempt = 1;; ++attempt) {
+    bool stale = false;
+    auto path = put_by_copy_once(put, stale);
+    if (path || !stale || attempt == put_attempts_max) return path;
+  }
+}
+
+/// Sets `stale` with the error if the variable was deleted while the object was copied.
+Result<std::string> Client::put_by_copy_once(const Putting& put, bool& stale) {
   const Array& array = put.array;
   // While other copies still write the array, the server grants room without taking pages.
   const bool ready = std::all_of(put.after.begin(), put.after.end(),
                                  [](const Event& event) { return event.done(); });
-  const auto room = catalog_.begin(put.request, put.end_ns, ready);
+  auto room = catalog_.begin(put.request, put.end_ns, ready);
   if (!room) return room.error();
   auto target = object_array(room->primary, room->range, put.request.box, array, put.end_ns);
   Status status = target ? await(put.after, put.end_ns) : Status(target.error());
@@ -333,7 +344,9 @@ Result<std::string> Client::put_by_copy(const Putting& put) {
     catalog_.abort(*room);
     return path.error();
   }
-  if (status = catalog_.commit(*room, *path, checksum); !status) return status.error();
+  status = catalog_.commit(*room, *path, checksum);
+  stale = room->stale;
+  if (!status) return status.error();
   return path;
 }
 

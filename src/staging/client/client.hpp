@@ -153,6 +153,7 @@ class Client {
   /// Puts an object and returns the path of its data.
   Result<std::string> put_object(const Putting& put);
   Result<std::string> put_by_copy(const Putting& put);
+  Result<std::string> put_by_copy_once(const Putting& put, bool& stale);
   Result<std::string> copy_into(const Array& array, const Array& target, std::int64_t end) const;
   Result<Checksum> checksum_of(const Array& array);
   Status copy_out(const Array& array, std::byte* buffer);

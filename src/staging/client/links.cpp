@@ -223,6 +223,50 @@ Result<std::span<const std::byte>> Links::ask(int server, const fabric::MessageW
   return ask(*known, request, reply);
 }
 
+/// A request whose reply was not awaited when it was sent.
+class Links::Sent final : public Servers::Question {
+ public:
+  Sent(Links& links, int server, const fabric::MessageWriter& request, ReplyBuffer& reply)
+      : links_(links), reply_(reply) {
+    const auto peer = links.peer(server, reply.end_ns);
+    if (!peer) {
+      failed_ = peer.error();
+      return;
+    }
+    part_.emplace(links.engine_.trace(), links.clock_,
+                  [&] { return request_span(request.bytes(), server); });
+    const auto room = static_cast<std::size_t>(links.message_bytes_);
+    if (!reply.bytes) reply.bytes = std::make_unique_for_overwrite<std::byte[]>(room);
+    auto open = links.processes_->begin_ask(*peer, request.bytes(), {reply.bytes.get(), room});
+    if (open) {
+      open_ = std::move(*open);
+    } else {
+      failed_ = open.error();
+    }
+  }
+
+  Result<std::span<const std::byte>> reply() override {
+    if (failed_) return *failed_;
+    const auto length =
+        links_.processes_->end_ask(*open_, links_.wait_of(reply_.end_ns), links_.interrupted_);
+    part_.reset();
+    if (!length) return length.error();
+    return std::span<const std::byte>(reply_.bytes.get(), *length);
+  }
+
+ private:
+  Links& links_;
+  ReplyBuffer& reply_;
+  std::optional<Timed> part_;
+  std::optional<Error> failed_;
+  std::unique_ptr<fabric::OpenQuestion> open_;
+};
+
+std::unique_ptr<Servers::Question> Links::send(int server, const fabric::MessageWriter& request,
+                                               ReplyBuffer& reply) {
+  return std::make_unique<Sent>(*this, server, request, reply);
+}
+
 void Links::tell(int server, const fabric::MessageWriter& request) {
   const Timed part(engine_.trace(), clock_, [&] { return request_span(request.bytes(), server); });
   std::optional<fabric::PeerId> known;

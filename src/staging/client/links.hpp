@@ -50,12 +50,15 @@ class Links final : public Servers {
   std::int64_t data_bytes() const { return data_bytes_; }
   Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
                                          ReplyBuffer& reply) override;
+  std::unique_ptr<Question> send(int server, const fabric::MessageWriter& request,
+                                 ReplyBuffer& reply) override;
   void tell(int server, const fabric::MessageWriter& request) override;
   std::uint64_t notices() const override;
   void wait(std::uint64_t seen, std::int64_t until_ns) override;
 
  private:
   class Listener;
+  class Sent;
   struct Link {
     std::string contact;
     std::optional<fabric::PeerId> peer;

@@ -56,6 +56,63 @@ class NoWaits::Lifted {
   bool* met_;
 };
 
+/// Requests of one type to several servers, which answer at the same time. The trace of a thread
+/// nests: so the replies are taken in the reverse of the order in which the requests were sent.
+/// One thread at a time may call members.
+template <typename Request>
+class SentRequests {
+ public:
+  explicit SentRequests(std::int64_t end_ns = 0) : end_ns_(end_ns) {}
+  SentRequests(SentRequests&&) noexcept = default;
+  SentRequests& operator=(SentRequests&& other) noexcept {
+    drop();
+    sent_ = std::move(other.sent_);
+    end_ns_ = other.end_ns_;
+    return *this;
+  }
+  ~SentRequests() { drop(); }
+
+  /// Sends the request to one more server.
+  /// @error if it cannot be written
+  Status send(Servers& servers, int server, const Request& request) {
+    const auto message = written(request);
+    if (!message) return message.error();
+    One& one = sent_.emplace_back(One{server, std::make_unique<ReplyBuffer>(end_ns_), nullptr});
+    one.question = servers.send(server, *message, *one.buffer);
+    return {};
+  }
+
+  /// Waits for each reply, and calls `take(server, Result<Request::Reply>&)` with it, the last
+  /// server's first, until a call returns false. Stops waiting for the others then.
+  template <typename Take>
+  void take_replies(const Take& take) {
+    for (bool more = true; more && !sent_.empty(); sent_.pop_back()) {
+      One& one = sent_.back();
+      const auto answer = one.question->reply();
+      typename Request::Reply reply;
+      Status status = answer ? read_reply(*answer, reply) : Status(answer.error());
+      Result<typename Request::Reply> result =
+          status ? Result<typename Request::Reply>(std::move(reply)) : status.error();
+      more = take(one.server, result);
+    }
+    drop();
+  }
+
+  /// Stops waiting for replies that were not taken.
+  void drop() {
+    while (!sent_.empty()) sent_.pop_back();
+  }
+
+ private:
+  struct One {
+    int server = 0;
+    std::unique_ptr<ReplyBuffer> buffer;
+    std::unique_ptr<Servers::Question> question;  ///< ends before its buffer
+  };
+  std::vector<One> sent_;
+  std::int64_t end_ns_;
+};
+
 /// Sends requests and reads replies. Any thread may call any member. Times are of the servers'
 /// clock.
 class RequestSender {
@@ -76,6 +133,11 @@ class RequestSender {
   template <typename Request>
   Result<typename Request::Reply> ask(int server, const Request& request, ReplyBuffer& reply) {
     return staging::ask(servers_, server, request, reply);
+  }
+  /// Sends a request to one more server, without waiting for the reply. @error as there
+  template <typename Request>
+  Status send(int server, const Request& request, SentRequests<Request>& sent) {
+    return sent.send(servers_, server, request);
   }
   /// Sends a request that is granted something, as ask() does. The request gets an id, by which the
   /// grant is given back if the call stops waiting for the reply.

@@ -49,20 +49,33 @@ Status RoomFinder::find(const std::vector<int>& candidates, const std::vector<in
 }
 
 Status RoomFinder::index(const std::vector<int>& index_servers, PreparedPut& put) {
-  ReplyBuffer reply(put.end_ns);
   const protocol::Index index{put.request, {put.primary, put.object}, put.overflow};
+  put.index_requests = SentRequests<protocol::Index>(put.end_ns);
   for (const int index_server : index_servers) {
     if (index_server == put.primary) continue;
     put.indexed.push_back(index_server);  // even if no reply comes: the server may have indexed it
-    const auto answer = requester_.ask(index_server, index, reply);
-    if (!answer) return answer.error();
-    const auto* indexed = std::get_if<protocol::Ordered>(&*answer);
-    put.stale = indexed == nullptr;
-    if (put.stale) return {};
-    put.order_before = std::max(put.order_before, indexed->order);
-    requester_.report_orphans(index_server, indexed->orphans);
+    if (Status status = requester_.send(index_server, index, put.index_requests); !status) {
+      return status;
+    }
   }
   return {};
+}
+
+Status RoomFinder::finish_index(PreparedPut& put) {
+  Status status;
+  put.index_requests.take_replies([&](int server, const Result<protocol::Index::Reply>& answer) {
+    if (!answer) {
+      status = answer.error();
+      return false;
+    }
+    const auto* indexed = std::get_if<protocol::Ordered>(&*answer);
+    put.stale = indexed == nullptr;
+    if (put.stale) return false;
+    put.order_before = std::max(put.order_before, indexed->order);
+    requester_.report_orphans(server, indexed->orphans);
+    return true;
+  });
+  return status;
 }
 
 }  // namespace tranship::staging

@@ -17,10 +17,11 @@ struct PreparedPut {
   Range range;               ///< Of the primary's memory.
   bool overflow = false;     ///< Whether the primary is an overflow server.
   bool ready = true;         ///< Whether it may be written; otherwise only after take_pages().
-  bool stale = false;        ///< There is no room: the variable was deleted meanwhile.
+  bool stale = false;        ///< The variable was deleted meanwhile: the put begins again.
   std::vector<int> indexed;  ///< Other servers that index it.
   std::uint64_t order_before = 0;
-  std::int64_t end_ns = 0;  ///< End of the put's time.
+  std::int64_t end_ns = 0;                         ///< End of the put's time.
+  SentRequests<protocol::Index> index_requests{};  ///< to those servers
 };
 
 /// Finds room for objects. Any thread may call any member. Cost: one request while the preferred
@@ -37,8 +38,10 @@ class RoomFinder {
   Status find(const std::vector<int>& candidates, const std::vector<int>& index_servers,
               PreparedPut& put, std::int64_t end_ns);
 
-  /// Has the other index servers of the box index the object; or sets `stale`.
+  /// Asks the other index servers of the box to index the object, all at once.
   Status index(const std::vector<int>& index_servers, PreparedPut& put);
+  /// Waits until they have; or sets `stale`.
+  Status finish_index(PreparedPut& put);
 
  private:
   /// Asks one server. Returns false, and the reason `why`, if it has no room.

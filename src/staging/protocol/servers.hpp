@@ -31,6 +31,20 @@ class Servers : public Clock {
   ///        carry out the request
   virtual Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
                                                  ReplyBuffer& reply) = 0;
+  /// A request that was sent. Destroying it stops waiting for the reply.
+  class Question {
+   public:
+    Question() = default;
+    virtual ~Question() = default;
+    Question(const Question&) = delete;
+    Question& operator=(const Question&) = delete;
+    /// Waits for the reply, once. @error as ask()
+    virtual Result<std::span<const std::byte>> reply() = 0;
+  };
+  /// Sends a request whose reply is taken later, so that several servers work at once. `reply`
+  /// stays as long as the question. Here, it asks at once.
+  virtual std::unique_ptr<Question> send(int server, const fabric::MessageWriter& request,
+                                         ReplyBuffer& reply);
   /// Sends a request without waiting for the reply. It arrives after the requests before, answered
   /// or not. It is lost with the connection, or if there is none.
   virtual void tell(int server, const fabric::MessageWriter& request) = 0;

@@ -179,6 +179,60 @@ TEST(remote_many_requests_at_once) {
   }
 }
 
+TEST(remote_scattered_pieces_go_both_ways_at_once) {
+  constexpr std::int64_t piece = 4096;
+  constexpr std::size_t requests = 16;
+  Scene scene(Transport::automatic, requests * 160 * piece);
+  RemoteChannel::Options options;
+  options.carriers = 1;
+  options.bytes_in_flight_max = std::int64_t{64} << 20;
+  RemoteChannel channel(*scene.pair.requester, options);
+  // Every second place of both arrays, the target's from the end.
+  std::vector<LoopNest> nests(requests);
+  for (std::size_t k = 0; k < requests; ++k) {
+    LoopNest& nest = nests[k];
+    nest.element_bytes = piece;
+    nest.rank = 1;
+    nest.loops[0] = {80, 2 * piece, -2 * piece};
+    nest.source_offset = static_cast<std::int64_t>(k) * 160 * piece;
+    nest.target_offset = static_cast<std::int64_t>(requests - k) * 160 * piece - piece;
+  }
+  const auto explained =
+      channel.explain(write_request({nests.data(), 1}, scene.local.data(), *scene.array));
+  if (!scene.array->link().direct) return;  // the system forbids process_vm_writev
+  EXPECT(contains(explained, "carried: runs that are not short, beside slots, on 1 threads"));
+  bool carried = false;
+  bool through_slots = false;
+  for (int round = 0; round < 200 && !(carried && through_slots); ++round) {
+    scene.local = pattern(scene.local.size(), static_cast<unsigned>(100 + round));
+    auto expected = scene.remote;
+    slow_copy(nests, scene.local.data(), expected.data(), false);
+    const std::uint64_t before = scene.array->link().requester->answers();
+    for (std::size_t k = 0; k < requests; ++k) {
+      Request request = write_request({&nests[k], 1}, scene.local.data(), *scene.array);
+      request.tag = k;
+      REQUIRE(channel.submit(request).ok());
+    }
+    std::vector<Finished> finished(requests);
+    std::size_t ended = 0;
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (ended < requests && std::chrono::steady_clock::now() < end) {
+      const std::size_t some = channel.poll(finished);
+      for (std::size_t k = 0; k < some; ++k) Scene::expect_ok(finished[k].status);
+      ended += some;
+      if (some == 0) channel.idle(10ms);
+    }
+    REQUIRE(ended == requests);
+    EXPECT(scene.remote == expected);
+    const std::uint64_t answers = scene.array->link().requester->answers() - before;
+    constexpr std::uint64_t of_one = 80 * piece / (16 * 1024);  // a slot has 16 KiB
+    through_slots = through_slots || answers > 0;
+    carried = carried || answers < requests * of_one;
+  }
+  EXPECT(through_slots);
+  EXPECT(carried);
+}
+
 TEST(remote_empty_request_finishes) {
   Scene scene(Transport::automatic);
   const LoopNest nothing = run_of(0);

@@ -170,6 +170,77 @@ TEST(notices_that_no_requester_would_send_are_refused) {
   EXPECT(pair.send(array, encode_notice(std::string(notice_name_bytes_max, 'x'), false)).ok());
 }
 
+TEST(a_notice_sent_here_arrives_or_is_carried_on_by_the_channel) {
+  for (const auto transport : {Transport::automatic, Transport::network}) {
+    Noticing scene(transport, 1);
+    const auto array = look_up(*scene.requester, scene.peer, "a");
+    OutgoingNotice first(array, encode_notice("first", true));
+    EXPECT(first.send_here(patience));
+    EXPECT(first.sent() == nullptr);
+    REQUIRE(scene.all().size() == 1);
+    EXPECT_EQ(scene.all()[0].name, "first");
+    // One that is refused is not sent again: the channel reports the error.
+    OutgoingNotice second(array, encode_notice("second", true));
+    EXPECT(!second.send_here(patience));
+    REQUIRE(second.sent() != nullptr);
+    Request request;
+    request.target = {nullptr, &second};
+    request.tag = 9;
+    REQUIRE(scene.channel->submit(request).ok());
+    const Status refused = finish_one(*scene.channel);
+    REQUIRE(!refused);
+    EXPECT(refused.error().code == ErrorCode::out_of_memory);
+    EXPECT_EQ(scene.all().size(), 1U);
+  }
+}
+
+TEST(a_notice_that_is_not_waited_for_arrives_once) {
+  for (const auto transport : {Transport::automatic, Transport::network}) {
+    Noticing scene(transport);
+    const auto array = look_up(*scene.requester, scene.peer, "a");
+    for (int k = 0; k < 50; ++k) {
+      OutgoingNotice notice(array, encode_notice(std::to_string(k), true));
+      if (notice.send_here(std::chrono::nanoseconds(0))) continue;
+      Request request;
+      request.target = {nullptr, &notice};
+      REQUIRE(scene.channel->submit(request).ok());
+      EXPECT(finish_one(*scene.channel).ok());
+    }
+    const auto taken = scene.all();
+    REQUIRE(taken.size() == 50);
+    for (int k = 0; k < 50; ++k) {
+      EXPECT_EQ(taken[static_cast<std::size_t>(k)].name, std::to_string(k));
+    }
+  }
+}
+
+TEST(a_notice_overtakes_none_that_a_channel_carries) {
+  Noticing scene(Transport::automatic);
+  const auto array = look_up(*scene.requester, scene.peer, "a");
+  auto queued = std::make_unique<OutgoingNotice>(array, encode_notice("first", true));
+  queued->queue();
+  OutgoingNotice next(array, encode_notice("second", true));
+  EXPECT(!next.send_here(patience));
+  EXPECT(next.sent() == nullptr);
+  EXPECT(scene.all().empty());
+  queued.reset();
+  EXPECT(next.send_here(patience));
+}
+
+TEST(a_notice_to_a_lost_process_is_left_to_the_channel) {
+  Noticing scene(Transport::automatic);
+  const auto array = look_up(*scene.requester, scene.peer, "a");
+  (void)scene.requester->disconnect(scene.peer);
+  OutgoingNotice notice(array, encode_notice("late", true));
+  EXPECT(!notice.send_here(patience));
+  EXPECT(notice.sent() == nullptr);
+  Request request;
+  request.target = {nullptr, &notice};
+  const Status status = scene.channel->submit(request);
+  REQUIRE(!status);
+  EXPECT(status.error().code == ErrorCode::closed);
+}
+
 TEST(a_notice_can_be_cancelled_and_ends_with_its_link) {
   for (const auto transport : {Transport::automatic, Transport::network}) {
     Noticing pair(transport);

@@ -124,6 +124,66 @@ TEST(a_question_that_cannot_be_answered_is_an_error_and_nothing_else) {
   }
 }
 
+TEST(replies_may_be_taken_later_in_any_order_or_never) {
+  for (const auto transport : {Transport::automatic, Transport::network}) {
+    Talkers talkers(transport);
+    std::vector<std::vector<std::byte>> replies(40, std::vector<std::byte>(100));
+    std::vector<std::unique_ptr<OpenQuestion>> open;
+    // More than there are slots: the last ones are sent as answers are taken.
+    for (std::size_t k = 0; k < replies.size(); ++k) {
+      auto question = pattern(1 + k, static_cast<unsigned>(k));
+      auto sent = talkers.requester->begin_ask(talkers.peer, std::move(question), replies[k]);
+      REQUIRE(sent.ok());
+      open.push_back(std::move(*sent));
+    }
+    for (std::size_t k = 0; k < replies.size(); k += 3) open[k].reset();
+    for (std::size_t k = replies.size(); k-- > 0;) {
+      if (open[k] == nullptr) continue;
+      const auto length = talkers.requester->end_ask(*open[k], patience);
+      REQUIRE(length.ok());
+      const auto question = pattern(1 + k, static_cast<unsigned>(k));
+      REQUIRE(*length == question.size());
+      EXPECT(std::equal(question.rbegin(), question.rend(), replies[k].begin()));
+    }
+    const auto dropped = replies[0];
+    open.clear();
+    const auto next =
+        talkers.requester->ask(talkers.peer, bytes_of_text("abc"), replies[1], patience);
+    REQUIRE(next.ok());
+    EXPECT(replies[0] == dropped);
+  }
+}
+
+TEST(replies_that_never_come_end_with_the_reason) {
+  for (const auto transport : {Transport::automatic, Transport::network}) {
+    Talkers talkers(transport);
+    std::vector<std::byte> reply(100);
+    std::vector<std::byte> other(100);
+    slow_ends = false;
+    const auto bytes = bytes_of_text("slow");
+    const std::vector<std::byte> slow(bytes.begin(), bytes.end());
+    auto late = talkers.requester->begin_ask(talkers.peer, slow, reply);
+    auto cut_off = talkers.requester->begin_ask(talkers.peer, slow, other);
+    REQUIRE(late.ok());
+    REQUIRE(cut_off.ok());
+    const auto waited = talkers.requester->end_ask(**late, 20ms);
+    REQUIRE(!waited);
+    EXPECT(waited.error().code == ErrorCode::timeout);
+    late->reset();
+    (void)talkers.requester->disconnect(talkers.peer);
+    const auto ended = talkers.requester->end_ask(**cut_off, patience);
+    REQUIRE(!ended);
+    EXPECT(ended.error().code == ErrorCode::closed);
+    slow_ends = true;
+    const auto gone = talkers.requester->begin_ask(talkers.peer, slow, reply);
+    REQUIRE(!gone);
+    EXPECT(gone.error().code == ErrorCode::closed);
+    const auto too_long =
+        talkers.requester->begin_ask(talkers.peer, pattern(slot_bytes + 1, 1), reply);
+    EXPECT(!too_long);
+  }
+}
+
 TEST(a_process_that_answers_no_calls_says_so) {
   Talkers talkers(Transport::automatic, nullptr);
   const auto refused = talkers.requester->ask(talkers.peer, bytes_of_text("x"), {}, patience);

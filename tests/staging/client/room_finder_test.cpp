@@ -123,7 +123,9 @@ TEST(the_other_index_servers_index_the_object_and_give_the_highest_order) {
   RequestSender requester(servers);
   PreparedPut put = put_of_energy();
   put.primary = 1;
-  REQUIRE(RoomFinder(requester).index({0, 1, 3}, put).ok());
+  RoomFinder finder(requester);
+  REQUIRE(finder.index({0, 1, 3}, put).ok());
+  REQUIRE(finder.finish_index(put).ok());
   EXPECT(put.indexed == (std::vector<int>{0, 3}));
   EXPECT_EQ(put.order_before, 13U);
 }
