@@ -55,7 +55,7 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
   const Region ranges = region_of(region);
   CopyPair ends{array_of(source, false, Hold::nothing, before.follows()),
                 array_of(target, true, Hold::nothing, before.follows())};
-  apply_region(ends, ranges);
+  unwrap(restrict_to(ends, ranges));
   before.add(ends.target);  // its stream comes first
   before.add(ends.source);
   if (before.empty() && ends.source.view.bytes() <= small_bytes) {

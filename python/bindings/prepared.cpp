@@ -129,7 +129,7 @@ BoundEvent start_between(const BoundPrepared& self, nb::handle source, nb::handl
     given.target = array_of(self.block(target), true, Hold::object, before.follows());
     before.add(given.target);
   }
-  apply_region(given, self.region, {!source.is_none(), !target.is_none()});
+  unwrap(restrict_to(given, self.region, {!source.is_none(), !target.is_none()}));
   return start_in_order(self.engine, before, options,
                         [&] { return self.engine->start(self.copy, given, options); });
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/array.hpp"
+#include "engine/region.hpp"
 #include "gpu/gpus.hpp"
 #include "staging/model/box.hpp"
 #include "tranship/array.h"
@@ -36,15 +36,8 @@ Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout)
 /// address may show the same bytes.
 void locate(Array& array, const Gpus* gpus);
 
-/// Ranges that a caller gave: an address and a number.
-struct Ranges {
-  const tranship_range* first = nullptr;
-  std::int64_t count = 0;
-};
-
-/// Restricts an array to ranges of named dimensions. `names`: the view whose dimensions have the
-/// names; its dimension k is the array's dimension k.
-/// @error invalid_argument for a name that `names` does not have; out_of_range
-Status restrict_to(Array& array, const Ranges& ranges, const View& names);
+/// Returns the ranges of a list that a caller gave.
+/// @error invalid_argument for a list or a name that is null
+Result<std::vector<NamedRange>> region_of(const tranship_range* ranges, std::int64_t count);
 
 }  // namespace tranship::c_api

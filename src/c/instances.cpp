@@ -181,6 +181,8 @@ tranship_code tranship_instance_allocate(tranship_engine* engine, const tranship
     if (!mapping) return mapping.error();
     auto array = allocated(**used, std::move(*mapping), memory == nullptr ? "shared" : memory);
     if (!array) return array.error();
+    const auto region = region_of(ranges, range_count);
+    if (!region) return region.error();
     *instance = instance_of(std::move(*used), std::move(*array));
     return {};
   });
@@ -193,8 +195,7 @@ tranship_code tranship_instance_part(const tranship_instance* whole, const trans
     if (Status here = check_here(*whole); !here) return here;
     *part = nullptr;
     Array array = whole->array;
-    const Ranges kept{ranges, range_count};
-    if (Status status = restrict_to(array, kept, array.view); !status) return status;
+    if (Status s = restrict_to(array, *region, array.view); !s) return s;
     *part = instance_of(whole->engine, std::move(array));
     return {};
   });

@@ -176,11 +176,14 @@ bool is_resolved(const Array& array) {
 }
 
 Result<View> check_pair(const Array& source, const Array& target) {
-  if (!target.writable) {
-    return Error{ErrorCode::invalid_argument, "the target is read-only: " + target.name,
-                 "copy to an array that can be written (NumPy: array.flags.writeable; a File: "
-                 "mode \"r+\" or \"w\")"};
-  }
+Status check_writable(const Array& target) {
+  if (target.writable) return {};
+  return invalid("the target is read-only: " + target.name,
+                 "copy to an array that can be written (NumPy: array.flags.writeable; a File: mode "
+                 "\"r+\" or \"w\")");
+}
+
+  if (Status s = check_writable(target); !s) return s.error();
   if (Status s = check_liveness(source.liveness, target.liveness); !s) return s.error();
   if (Status status = check_view(source, "source"); !status) return status.error();
   if (Status status = check_view(target, "target"); !status) return status.error();

@@ -149,10 +149,7 @@ struct PreparedCopy::State {
     }
     if (Status s = check_like(source, pairs[0].source, "source"); !s) return s;
     if (Status s = check_like(target, pairs[0].target, "target"); !s) return s;
-    if (!target.writable) {
-      return invalid("the target is read-only: " + target.name,
-                     "copy to an array that can be written");
-    }
+    if (Status s = check_writable(target); !s) return s;
     return check_ends(given);
   }
 };
