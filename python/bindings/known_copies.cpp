@@ -1,6 +1,8 @@
 #include "known_copies.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -287,7 +289,37 @@ bool add_each(nb::handle list, const Add& add) {
   return true;
 }
 
+/// Returns the bytes of a contiguous NumPy array of plain elements; 0 of any other.
+std::int64_t contiguous_bytes(const NumpyArray& array, nb::handle object) {
+  if (!array.contiguous()) return 0;
+  if (const NumpyType* type = type_of(array.type)) {
+    return std::accumulate(array.shape, array.shape + array.rank, type->bytes, std::multiplies<>());
+  }
+  const nb::handle dtype(array.type);
+  const bool plain = !nb::cast<bool>(dtype.attr("hasobject"));
+  return plain ? nb::cast<std::int64_t>(object.attr("nbytes")) : 0;
+}
+
 }  // namespace
+
+bool pack_known(Engine& engine, nb::handle places, nb::handle packed, const Datatype& type,
+                bool unpacks) {
+  const NumpyArray* one = plain_numpy(places);
+  const NumpyArray* other = plain_numpy(packed);
+  if (one == nullptr || other == nullptr || type.bytes() > small_bytes) return false;
+  if (!(unpacks ? one : other)->writable() || !engine.moves_known()) return false;
+  const RecipeKey::Pack pack{type, contiguous_bytes(*one, places), contiguous_bytes(*other, packed),
+                             unpacks};
+  if (pack.places_bytes == 0 || pack.packed_bytes == 0) return false;
+  const Known known = engine.find(RecipeKey::of(pack));
+  if (!known || known->recipe.steps[0].carrier != Carrier::here) return false;
+  const auto [from, to] = unpacks ? std::pair(other, one) : std::pair(one, other);
+  const auto* source = reinterpret_cast<const std::byte*>(from->data);
+  auto* target = reinterpret_cast<std::byte*>(to->data);
+  if (!known->apart(source, target) || !addresses_decide(places, packed)) return false;
+  Carriers::move(known->recipe.steps[0], source, target);
+  return true;
+}
 
 std::optional<BoundEvent> start_known(const std::shared_ptr<Engine>& engine, nb::handle source,
                                       nb::handle target, const CopyOptions& options,

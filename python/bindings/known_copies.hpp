@@ -26,4 +26,10 @@ std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine
                                            const nb::tuple& pairs, const CopyOptions& options,
                                            Before& before);
 
+/// Packs one item of a type from a NumPy array to another, or unpacks it, if the recipe is
+/// remembered and the copy is short. Returns false otherwise, with nothing done.
+/// places: The array in which the type's elements lie.
+bool pack_known(Engine& engine, nb::handle places, nb::handle packed, const Datatype& type,
+                bool unpacks);
+
 }  // namespace tranship::python

@@ -23,6 +23,8 @@ struct NumpyArray {
   PyObject* type;  ///< the dtype, which is never changed
   int flags;
 
+  /// Whether its elements fill one block from `data` on, the first or the last dimension fastest.
+  bool contiguous() const { return (flags & 0x0003) != 0; }
   bool writable() const { return (flags & 0x0400) != 0; }
   bool owns_data() const { return (flags & 0x0004) != 0; }
   /// Returns whether the other array has the same type, shape and strides.

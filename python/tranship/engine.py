@@ -43,7 +43,14 @@ from .halo import Halo, Neighbours, plan_halo
 from .settings import CastName, PlannerName, Region, Settings, Shape, setting_overrides
 from .topology import describe_here
 from .type_constructors import Base, TypePair
-from .typed_ends import listed, packed_places, refuse_pairs, short_type, typed_arrays, typed_pairs
+from .typed_ends import (
+    is_one_item,
+    listed,
+    packed_places,
+    refuse_pairs,
+    typed_arrays,
+    typed_pairs,
+)
 
 __all__ = ["Engine"]
 
@@ -270,11 +277,9 @@ class Engine(Connecting):
             Closed: The engine is closed.
         """
         try:
-            if short := short_type(source, type, count, stream):
-                out = np.empty(short.nbytes, np.uint8) if out is None else out
-                if short_type(out, type, count, stream) and _core.pack_now(
-                    self._core, source, source.nbytes, short, out, out.nbytes, False
-                ):
+            if is_one_item(type, count, stream):
+                out = np.empty(type.nbytes, np.uint8) if out is None else out
+                if _core.pack_known(self._core, source, out, type, False):
                     return out
             arrays, items = typed_arrays(source, type, count)
             nbytes = sum(item.nbytes for item in items)
@@ -312,11 +317,10 @@ class Engine(Connecting):
             Closed: The engine is closed.
         """
         try:
-            short = short_type(target, type, count, stream)
-            if short and short_type(packed, type, count, stream):
-                sizes = packed.nbytes, True
-                if _core.pack_now(self._core, target, target.nbytes, short, packed, *sizes):
-                    return
+            if is_one_item(type, count, stream) and _core.pack_known(
+                self._core, target, packed, type, True
+            ):
+                return
             arrays, items = typed_arrays(target, type, count)
         except Exception as error:
             refuse_call("unpack()", error)

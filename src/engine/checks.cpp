@@ -238,12 +238,7 @@ bool same_place(const Array& a, const Array& b) {
 Status check_overlap(const Array& source, const Array& target, const View& target_view) {
   const auto distance = distance_between(source, target);
   if (!distance) return {};
-  const Mapping& a = *source.view.mapping;
-  const Mapping& b = *target_view.mapping;
-  if (a.end_bytes() <= *distance + b.begin_bytes() ||
-      *distance + b.end_bytes() <= a.begin_bytes()) {
-    return {};
-  }
+  if (lie_apart(*source.view.mapping, *target_view.mapping, *distance)) return {};
   if (!overlaps(source.view, target_view, *distance)) return {};
   return invalid("source and target overlap (" + source.name + ")",
                  "copy to an array of its own first");

@@ -13,7 +13,7 @@
 #include "channels/host/host_channel.hpp"
 #include "engine/checks.hpp"
 #include "engine/processes.hpp"
-#include "engine/waiting.hpp"
+#include "engine/recipe/recipe_maker.hpp"
 
 namespace tranship {
 namespace {

@@ -36,6 +36,7 @@
 namespace tranship {
 
 class Processes;
+class RecipeMaker;
 class SharedMemory;
 
 /// Owns channels, workers, buffers and the links to other processes. Any thread may call any

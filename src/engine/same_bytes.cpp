@@ -164,6 +164,11 @@ std::optional<std::int64_t> distance_between(const Array& source, const Array& t
   }
   return distance_by_name(source, target);
 }
+bool lie_apart(const Mapping& source, const Mapping& target, std::int64_t distance) {
+  return source.end_bytes() <= distance + target.begin_bytes() ||
+         distance + target.end_bytes() <= source.begin_bytes();
+}
+
 
 MemoryName name_of_export(const Array& array) {
   const std::byte* first = array.place.address + first_of(array);

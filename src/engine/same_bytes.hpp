@@ -18,6 +18,10 @@ namespace tranship {
 /// (cuMemMap), and GPU memory of another process that the program has opened by itself.
 std::optional<std::int64_t> distance_between(const Array& source, const Array& target);
 
+/// Whether the bytes among which all elements of one array lie are none of the other's.
+/// distance: What distance_between() returned.
+bool lie_apart(const Mapping& source, const Mapping& target, std::int64_t distance);
+
 /// Returns the name under which other processes find the same bytes. The array is this process's.
 MemoryName name_of_export(const Array& array);
 

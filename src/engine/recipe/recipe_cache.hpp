@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "engine/recipe/recipe.hpp"
 #include "engine/recipe/recipe_key.hpp"
 
 namespace tranship {
