@@ -30,6 +30,7 @@ from .arrays import DeviceArray
 from .arrays.allocation import new_array
 from .arrays.dtypes import dtype_fields
 from .arrays.fitting import (
+    Asked,
     copy_fitted,
     fitted_pairs,
     plan_fitted,
@@ -183,8 +184,9 @@ class Engine(Connecting):
                 source, target, region, priority, after, planner, buffer_bytes, stream, cast, notify
             )
         except Exception as error:
-            options = region, priority, after, planner, buffer_bytes, stream, cast, notify
-            return copy_fitted(self._core, error, source, target, *options)
+            ends = self._core, source, target
+            asked = Asked("copy", *ends, region, priority, planner, buffer_bytes, cast)
+            return copy_fitted(asked, error, after, stream, notify)
 
     @guards_itself
     def copy_all(
@@ -512,8 +514,9 @@ class Engine(Connecting):
                 self._core, source, target, region, priority, planner, buffer_bytes, cast
             )
         except Exception as error:
-            options = region, priority, planner, buffer_bytes, cast
-            return prepare_fitted(self._core, error, source, target, *options)
+            ends = self._core, source, target
+            asked = Asked("prepare", *ends, region, priority, planner, buffer_bytes, cast)
+            return prepare_fitted(asked, error)
 
     def prepare_all(
         self,
@@ -649,8 +652,9 @@ class Engine(Connecting):
         try:
             return self._core.plan(source, target, region, priority, planner, buffer_bytes, cast)
         except Exception as error:
-            options = region, priority, planner, buffer_bytes, cast
-            return plan_fitted(self._core, error, source, target, *options)
+            ends = self._core, source, target
+            asked = Asked("plan", *ends, region, priority, planner, buffer_bytes, cast)
+            return plan_fitted(asked, error)
 
     def pin(self, array: npt.NDArray[Any]) -> Pinned:
         """Pins the memory of an array in place, so that GPUs reach it at the link's speed.
