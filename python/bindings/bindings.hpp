@@ -31,6 +31,16 @@ struct ExchangeTable;
 /// Returns a Python object as messages show it: its repr, shortened.
 std::string shown(nb::handle object);
 
+/// Returns an attribute; null, without a Python exception, if the object has none of that name.
+inline nb::object attribute(nb::handle object, PyObject* name) {
+  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
+  if (!found.is_valid()) PyErr_Clear();
+  return found;
+}
+
+/// Returns whether a type says that it belongs to a module of this name.
+bool is_of_module(PyTypeObject* type, const char* name);
+
 template <typename T>
 T unwrap(Result<T> result) {
   if (!result) raise(result.error());
@@ -116,14 +126,18 @@ using ObjectPair = std::pair<nb::object, nb::object>;
 void add_pairs(const Pairs& given, Hold held, Follows follows, std::vector<CopyPair>& pairs,
                std::vector<ObjectPair>* objects = nullptr);
 
-/// Fields, as names, types, sizes in bytes and offsets in bytes.
-using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
+/// Fields whose dimensions have one stride each: name, type, bytes, offset in bytes of the element
+/// at index 0, and strides in bytes.
+using StridedFields = std::vector<
+    std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::vector<std::int64_t>>>;
 
-/// Returns an array in host memory, without an owner. strides: Bytes. names: Dimensions; if empty,
-/// they are d0, d1 and so on.
-Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& shape,
-                    const std::vector<std::int64_t>& strides, const PlacedFields& fields,
-                    const std::vector<std::string>& names = {});
+/// Returns the mapping of such fields.
+std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const StridedFields& fields);
+
+/// Returns the mapping of one field alone, as one of the type `type`.
+/// @throws InvalidArgument for a dimension that is stored in blocks
+std::shared_ptr<const Mapping> mapping_of_field(const Mapping& mapping, const Placement& placed,
+                                                const std::string& type);
 
 /// Returns the array with its memory marked as "host", "pinned" or "device", ready after the work
 /// in `stream`.

@@ -120,8 +120,8 @@ BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::han
   request.read(source, target, region_of(region), {Hold::object, Follows::nothing});
   const CopyPair& ends = request.pairs()[0];
   const CopyOptions options = copy_options(priority, planner, buffer_bytes, cast);
-  auto made = released([&] { return engine->plan(ends.source, ends.target, options); });
-  return {unwrap(std::move(made)), engine};
+  return {unwrap(released([&] { return engine->plan(ends.source, ends.target, options); })),
+          engine};
 }
 
 std::shared_ptr<Engine> open(const std::string& profile,
@@ -136,11 +136,7 @@ std::shared_ptr<Engine> open(const std::string& profile,
   options.program = program;
   options.accept = accept;
   options.contact_file = contact_file;
-  auto opened = [&] {
-    const Released released;
-    return Engine::open(std::move(options));
-  }();
-  return owned(unwrap(std::move(opened)));
+  return owned(unwrap(released([&] { return Engine::open(std::move(options)); })));
 }
 
 /// Adds to the trace what the caller did from `begin_ns` until now.

@@ -163,15 +163,7 @@ void bind_staging_server(nb::module_& module) {
 Array named(Array array, const std::string& type) {
   if (type.empty()) return array;
   const Mapping& mapping = *array.view.mapping;
-  const Placement& placement = mapping.fields()[0];
-  Mapping::StridedField field{placement.field, placement.offset, {}};
-  field.field.type = type;
-  for (std::size_t k = 0; k < mapping.space().size(); ++k) {
-    field.strides.push_back(placement.dimension[k].level[0].stride);
-  }
-  const View view = array.view;
-  array.view =
-      View{unwrap(Mapping::make_strided(mapping.space(), {field})), view.lower, view.extents};
+  array.view.mapping = mapping_of_field(mapping, mapping.fields()[0], type);
   return array;
 }
 

@@ -1,7 +1,6 @@
 // Copies, events and plans, as C sees them.
 #include <algorithm>
 #include <span>
-#include <string>
 #include <variant>
 
 #include "c/arrays.hpp"

@@ -1,6 +1,5 @@
 // Instances and files, as C sees them.
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <string_view>
 
@@ -66,19 +65,9 @@ Result<Array> allocated(Engine& engine, std::shared_ptr<const Mapping> mapping,
   return array;
 }
 
-Result<FileMode> file_mode(const char* mode) {
-  const std::string_view text = mode == nullptr ? "r" : mode;
-  if (text == "r") return FileMode::read;
-  if (text == "w") return FileMode::replace;
-  if (text == "r+") return FileMode::update;
-  return Error{ErrorCode::invalid_argument,
-               "the mode is \"" + std::string(text.substr(0, 32)) + "\"",
-               "use \"r\", \"w\" or \"r+\""};
-}
-
 Result<Array> open_file(const char* path, std::shared_ptr<const Mapping> mapping,
                         const tranship_file_options& given) {
-  const auto mode = file_mode(given.mode);
+  const auto mode = file_mode_from(given.mode == nullptr ? "r" : given.mode);
   if (!mode) return mode.error();
   FileOptions options;
   options.mode = *mode;
@@ -181,8 +170,6 @@ tranship_code tranship_instance_allocate(tranship_engine* engine, const tranship
     if (!mapping) return mapping.error();
     auto array = allocated(**used, std::move(*mapping), memory == nullptr ? "shared" : memory);
     if (!array) return array.error();
-    const auto region = region_of(ranges, range_count);
-    if (!region) return region.error();
     *instance = instance_of(std::move(*used), std::move(*array));
     return {};
   });
@@ -194,6 +181,8 @@ tranship_code tranship_instance_part(const tranship_instance* whole, const trans
     if (Status given = check_given({{"whole", whole}, {"part", part}}); !given) return given;
     if (Status here = check_here(*whole); !here) return here;
     *part = nullptr;
+    const auto region = region_of(ranges, range_count);
+    if (!region) return region.error();
     Array array = whole->array;
     if (Status s = restrict_to(array, *region, array.view); !s) return s;
     *part = instance_of(whole->engine, std::move(array));
