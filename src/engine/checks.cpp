@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -175,7 +176,6 @@ bool is_resolved(const Array& array) {
   return array.memory_kind != MemoryKind::host && array.memory_kind != MemoryKind::shared;
 }
 
-Result<View> check_pair(const Array& source, const Array& target) {
 Status check_writable(const Array& target) {
   if (target.writable) return {};
   return invalid("the target is read-only: " + target.name,
@@ -183,6 +183,7 @@ Status check_writable(const Array& target) {
                  "\"r+\" or \"w\")");
 }
 
+Result<View> check_pair(const Array& source, const Array& target) {
   if (Status s = check_writable(target); !s) return s.error();
   if (Status s = check_liveness(source.liveness, target.liveness); !s) return s.error();
   if (Status status = check_view(source, "source"); !status) return status.error();

@@ -9,9 +9,9 @@
 
 namespace tranship {
 
-/// Returns the bytes from the source's base to the target's in a memory, a file or a process in
-/// which both lie; where two mappings show the same bytes, as if there were one. No value: no byte
-/// of the one can be a byte of the other. Memory that `backing` or its address shows to be this
+/// Returns the distance in bytes from the source's base to the target's, in the memory, the file or
+/// the process in which both lie. Two mappings of the same bytes count as one. No value: no byte of
+/// the one can be a byte of the other. Memory that `backing` or its address shows to be this
 /// process's own costs no system call; see mapped_parts() for other memory.
 ///
 /// Two kinds of aliases are not found: GPU memory that the program itself maps at two addresses

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "engine/event.hpp"
@@ -40,7 +39,7 @@ struct StreamOrder {
   static void add(std::vector<CallerStream>& list, const CallerStream& stream);
 };
 
-/// What of a StreamOrder a copy starts with.
+/// The part of a StreamOrder that a copy's start needs.
 struct OrderedStart {
   std::optional<CallerStream> stream;   ///< for StartOptions::stream and stream_device
   std::vector<Event> after;             ///< for StartOptions::after
