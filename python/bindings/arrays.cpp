@@ -176,7 +176,7 @@ PyTypeObject* shared_buffer = nullptr;  ///< of the objects over an Engine's sha
 bool numpy_fields_known = false;
 PyObject* int64_dtype = nullptr;
 
-/// Returns where the thread remembers a type of this address.
+/// Returns the place in which this thread keeps the type of a dtype of this address.
 NumpyType& remembered(const PyObject* dtype) {
   thread_local std::array<NumpyType, 16> types;
   return types[reinterpret_cast<std::uintptr_t>(dtype) / alignof(std::max_align_t) % types.size()];
@@ -253,9 +253,8 @@ bool from_buffer(nb::handle object, Array& array, Hold held) {
   return usable;
 }
 
-/// Returns whether the buffer of an object may omit part of its meaning, such as a mask, so that
-/// Python code must interpret the object. Arrays of exactly NumPy's type and Python's own buffers
-/// are complete.
+/// Returns whether an object may mean more than its buffer holds, such as a mask, so that Python
+/// code must read it. Arrays of exactly NumPy's type and Python's own buffers do not.
 bool has_more_than_buffer(nb::handle object) {
   PyTypeObject* type = Py_TYPE(object.ptr());
   if (type == numpy_array || type == &PyByteArray_Type || type == &PyMemoryView_Type ||

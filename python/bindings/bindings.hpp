@@ -83,18 +83,18 @@ struct StridedShape {
 /// interpreter's lock.
 std::shared_ptr<const Mapping> cached_mapping(const StridedShape& plain);
 
-/// What an array keeps of the Python object that it was made from.
+/// What an Array keeps alive of the Python object that it was made from.
 enum class Hold {
   nothing,  ///< the caller holds the object: a NumPy array or a tensor gets no owner
   object,
-  memory,  ///< what the object refers to now, also if it takes other memory later
+  memory,  ///< the memory of the object as it is now, even if the object gets other memory later
 };
 
-/// Whose work on GPUs a call follows: which streams its arrays name.
+/// Which streams of GPUs a call is ordered with.
 enum class Follows {
   current,  ///< the current streams of the libraries that made the arrays
-  given,    ///< the caller's stream, and only those that an array is not ready without
-  nothing,  ///< the caller sees to the order
+  given,    ///< the caller's stream, and streams in which an array is still being written
+  nothing,  ///< none: the caller orders the work
 };
 
 /// Makes an array from a tensor whose type has DLPack's C exchange table, without a call of Python
@@ -165,10 +165,11 @@ struct StreamChoice {
 /// @throws InvalidArgument for what is neither None, "none", nor a stream
 StreamChoice stream_choice(nb::handle stream);
 
-/// Where the current stream of an array's library is asked for, again and again.
+/// Gives the current stream of the library that made an array, at each start of a prepared copy.
 class StreamSource {
  public:
-  /// Of an array that is made of the object. named: The stream that the array names, with its GPU.
+  /// object: The array as its library has it. named: The stream that it named when it was prepared,
+  /// with its GPU.
   StreamSource(nb::handle object, const CallerStream& named);
   /// Returns the stream that is current now.
   CallerStream now() const;
@@ -179,8 +180,8 @@ class StreamSource {
 
  private:
   const ExchangeTable* table_ = nullptr;
-  nb::object object_;   ///< its library is asked; null: nobody is
-  CallerStream fixed_;  ///< the stream that it named at first
+  nb::object object_;   ///< array whose library gives the stream; null: a table does, or none
+  CallerStream fixed_;  ///< the stream that the array named at first
 };
 
 /// Finds NumPy's types, if it is installed, so that its arrays are read without calls of it.

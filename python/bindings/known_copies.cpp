@@ -14,7 +14,8 @@
 namespace tranship::python {
 namespace {
 
-/// Fewest pairs that go as blocks: fewer are found again sooner than they are planned.
+/// Fewest pairs that are copied as blocks when their list has no recipe yet. Shorter lists are read
+/// in the usual way, so that their second call makes a recipe.
 constexpr Py_ssize_t blocks_least = 64;
 
 /// Most bytes of a list of short copies that are carried with the interpreter's lock held; a tenth
@@ -62,9 +63,9 @@ class GpuPairs {
     for (LentVector<std::int64_t>* list : {&sources_, &targets_, &lengths_}) (*list)->clear();
   }
 
-  /// Reads a pair, and adds it to the key, unless that is too long by now. Returns false if it is
-  /// not one of arrays of one GPU, the same for all pairs, or nothing is known of the list but its
-  /// key, which is too long.
+  /// Reads a pair, and adds it to the key until the key is too long. Returns false if the list can
+  /// go neither by its key nor as blocks: an array does not lie on the GPU of the others, or the
+  /// key is too long and a pair is no block.
   bool add(nb::handle source, nb::handle target, RecipeKey& key) {
     ReadArray from;
     ReadArray to;
@@ -153,11 +154,13 @@ class GpuPairs {
 
   const std::shared_ptr<Engine>& engine_;
   Before& before_;
-  bool blocks_;  ///< There are many pairs, and those so far are blocks, which the lists have.
+  /// There are at least blocks_least pairs, and all that were read are blocks; the lists below have
+  /// their addresses and lengths.
+  bool blocks_;
   bool several_;
   bool key_fits_ = true;
   int device_ = -1;
-  StreamAsked asked_;  ///< of the library that was asked last; arrays of this package have none
+  StreamAsked asked_;  ///< what gave the last stream; empty for arrays of this package
   const std::byte* source_first_ = nullptr;
   std::byte* target_first_ = nullptr;
   LentVector<std::int64_t> sources_;
@@ -267,7 +270,8 @@ class KnownCopies {
 
   std::vector<Known> recipes_;
   std::vector<Found> copies_;
-  const NumpyArray* from_ = nullptr;  ///< of the pair before, if its recipe is the last one
+  /// Arrays of the pair before, if `recipes_` ends with that pair's recipe; else null.
+  const NumpyArray* from_ = nullptr;
   const NumpyArray* to_ = nullptr;
   std::shared_ptr<const Plan> plan_;  ///< of the first pair
   std::int64_t bytes_ = 0;

@@ -133,8 +133,9 @@ bool is_cupy(PyTypeObject* type) {
 /// Who describes the arrays of a type.
 enum class Reader { none, table, own, cupy };
 
-/// Returns the reader of an object's type. Each thread remembers the last one that is no table's,
-/// which table_of() remembers: to find out that a type has no table takes longer than a read.
+/// Returns the reader of an object's type. Each thread remembers the last type without an exchange
+/// table (table_of() remembers the last one with a table): to find out that a type has no table
+/// takes longer than to read an array.
 Reader reader_of(nb::handle object, TypeTable& found) {
   struct Last {
     PyTypeObject* type = nullptr;  // kept for ever: a thread may outlive the interpreter

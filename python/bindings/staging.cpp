@@ -158,8 +158,8 @@ void bind_staging_server(nb::module_& module) {
           nb::sig("def close(self) -> None"));
 }
 
-/// Returns the array with elements of the type that the service has for them: NumPy views those
-/// that are structures as bytes.
+/// Returns the array with elements of the type that the service calls `type`: NumPy has viewed
+/// structures as bytes.
 Array named(Array array, const std::string& type) {
   if (type.empty()) return array;
   const Mapping& mapping = *array.view.mapping;
@@ -248,8 +248,8 @@ std::tuple<std::optional<std::int64_t>, Skipped> follow(BoundClient& self,
   return {found ? std::optional(*found) : std::nullopt, skipped_of(skipped)};
 }
 
-/// Waits for a version that is whole by its own bounds; as follow(). Unless it may wait, it returns
-/// no version where it would have to.
+/// Waits for a version whose boxes fill its own bounds, and returns it as follow() does. waits:
+/// False: it returns no version where it would have to wait.
 std::tuple<std::optional<std::int64_t>, Indices, Indices, std::string, Skipped> find_version(
     BoundClient& self, const std::string& variable, const std::string& which, std::int64_t version,
     double timeout, bool waits) {

@@ -1,4 +1,4 @@
-// Arrays, layouts and ranges as a C program describes them, as the core has them.
+// Arrays, layouts and regions of C programs, converted to those of the core.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ Result<Array> array_of(const tranship_array& array, const Gpus* gpus);
 /// @error invalid_argument for a name, an extent, a type or an order that is not usable
 Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout);
 
-/// Sets the array's memory to the GPU's if its address is one of a GPU, and else whether another
-/// address may show the same bytes.
+/// Sets the memory of an array whose address is a GPU's. For any other array sets the backing: its
+/// own, if its memory is mapped nowhere else.
 void locate(Array& array, const Gpus* gpus);
 
 /// Returns the ranges of a list that a caller gave.

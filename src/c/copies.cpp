@@ -56,12 +56,12 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
   return options;
 }
 
-/// The two arrays of a copy, in the region that the options may have. Whole instances are not
-/// copied: the caller's stay during the call.
+/// The two arrays of a copy: the caller's own, which stay during the call, or, if the options have
+/// a region, parts of them.
 struct Ends {
   const Array* source = nullptr;
   const Array* target = nullptr;
-  CopyPair parts;  ///< what the pointers lead to, if there is a region
+  CopyPair parts;  ///< the parts in the region, to which the pointers refer; unused without one
 };
 
 /// Calls `use` with the engine, the ends and the options of a copy of one whole array, checked.

@@ -1,4 +1,4 @@
-// What every call that starts or prepares copies does with its arguments and its handles.
+// Arguments and handles of calls that start or prepare copies.
 #pragma once
 
 #include <memory>
