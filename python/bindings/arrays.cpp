@@ -585,7 +585,6 @@ void bind_arrays(nb::module_& module) {
       .def_prop_ro("writable", [](const Array& array) { return array.writable; })
       .def_prop_ro("named", [](const Array& array) { return array.named; })
       .def_prop_ro("bytes", [](const Array& array) { return array.view.bytes(); })
-      .def_prop_ro("span_bytes", [](const Array& array) { return array.view.mapping->end_bytes(); })
       .def_prop_ro("where", [](const Array& array) { return to_string(array.memory_kind); })
       .def_prop_ro("device", [](const Array& array) { return array.device; })
       .def_prop_ro("remote", [](const Array& array) { return array.liveness != nullptr; })

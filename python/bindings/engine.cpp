@@ -194,13 +194,6 @@ void bind_engine(nb::module_& module) {
                      return engine.buffer_bytes_in_use();
                    })
       .def_prop_ro("profile", [](const Engine& engine) { return engine.profile().to_json(); })
-      .def_prop_ro(
-          "cache_counters",
-          [](const Engine& engine) {
-            const auto counters = run([&] { return engine.cache_counters(); });
-            return nb::make_tuple(counters.hits, counters.misses);
-          },
-          nb::sig("def cache_counters(self, /) -> tuple[int, int]"))
       .def("add_span", &add_span, nb::arg("name"), nb::arg("begin_ns"), nb::arg("bytes"));
   module.def(
       "describe_config",

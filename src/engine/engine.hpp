@@ -29,7 +29,6 @@
 #include "machine/profile.hpp"
 #include "os/mapped_files.hpp"
 #include "os/trace_file.hpp"
-#include "plan/cache.hpp"
 #include "plan/plan.hpp"
 #include "runtime/thread_driver.hpp"
 
@@ -195,7 +194,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const Config& config() const { return options_.config; }
   /// Null: nothing is traced.
   Trace* trace() const { return trace_file_ ? &trace_file_->trace() : nullptr; }
-  PlanCache::Counters cache_counters() const { return planner_->cache_counters(); }
   std::int64_t buffer_bytes_in_use() const;
   /// Cores on which host copies run.
   int threads() const { return threads_; }

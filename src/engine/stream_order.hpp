@@ -12,10 +12,8 @@ namespace tranship {
 class Carriers;
 class GpuSide;
 
-/// Handles of the default streams (cudaStreamLegacy, cudaStreamPerThread), the same on each GPU.
-/// Those of other streams are larger.
+/// Handle of the legacy default stream (cudaStreamLegacy), the same on each GPU.
 constexpr std::uintptr_t legacy_stream = 1;
-constexpr std::uintptr_t per_thread_stream = 2;
 
 /// A stream that a caller or an array names.
 struct CallerStream {

@@ -45,12 +45,6 @@ bool same(const PlanQuery& a, const PlanQuery& b) {
 std::shared_ptr<const Plan> PlanCache::find(const PlanQuery& query) {
   const std::uint64_t hash = hash_of(query);
   std::lock_guard lock(mutex_);
-  auto found = find_in_set(hash, query);
-  ++(found ? counters_.hits : counters_.misses);
-  return found;
-}
-
-std::shared_ptr<const Plan> PlanCache::find_in_set(std::uint64_t hash, const PlanQuery& query) {
   for (CachedPlan& entry : set_of(hash).entries) {
     if (entry.plan && entry.hash == hash && same(entry.query, query)) return entry.plan;
   }
@@ -63,16 +57,6 @@ void PlanCache::add(const PlanQuery& query, std::shared_ptr<const Plan> plan) {
   Set& set = set_of(hash);
   set.entries[set.next] = {hash, query, std::move(plan)};
   set.next = (set.next + 1) % set.entries.size();
-}
-
-void PlanCache::clear() {
-  std::lock_guard lock(mutex_);
-  for (Set& set : sets_) set = {};
-}
-
-PlanCache::Counters PlanCache::counters() const {
-  std::lock_guard lock(mutex_);
-  return counters_;
 }
 
 }  // namespace tranship

@@ -34,8 +34,6 @@ class CopyPlanner {
   /// Returns the plan, from the cache if it is there.
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
 
-  PlanCache::Counters cache_counters() const { return cache_.counters(); }
-
  private:
   int memory_of(const Array& array) const;
 
