@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 
@@ -135,6 +135,6 @@ def packed_places(types: Sequence[Datatype]) -> list[Datatype]:
     return places
 
 
-def is_one_item(type: Any, count: Any, stream: Any) -> bool:
+def is_one_item(type: Any, count: Any, stream: Any) -> TypeGuard[Datatype]:
     """Returns whether a pack or unpack has one item and no stream, so that it may be known."""
     return type.__class__ is Datatype and stream is None and count.__class__ is int and count == 1

@@ -6,7 +6,7 @@ that copies of arrays that fit cost nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from ..typed_ends import TypedCopy
 from .assignment import block_of, broadcast_core, converted, near, shape_of
 from .dtypes import numpy_dtype
 from .elements import Elements
-from .points import Points, check_broadcast, pieces_between
+from .points import Points, check_broadcast, pieces_between, with_strides
 from .selection import Selection
 
 __all__ = [
@@ -218,13 +218,12 @@ def broadcast_by_name(core: _core.Array, to: _core.Array) -> _core.Array | None:
     fits = all(own[name] in (1, wanted.get(name)) and name in wanted for name in own)
     if not fits or own == wanted:
         return None
-    names = list(own)
-    fields = []
-    for name, kind, count, offset, strides in _core.strided_fields(core):
-        steps = dict(zip(names, strides, strict=True))
-        spread = [steps[one] if one in own and own[one] == wanted[one] else 0 for one in wanted]
-        fields.append((name, kind, count, offset, spread))
-    return _core.restrided(core, to.extents, fields, True)
+
+    def spread(strides: Sequence[int]) -> list[int]:
+        steps = dict(zip(own, strides, strict=True))
+        return [steps[one] if own.get(one) == wanted[one] else 0 for one in wanted]
+
+    return with_strides(core, to.extents, spread, True)
 
 
 def fitted_pairs(error: Exception, pairs: Iterable[tuple[Any, Any]]) -> list[Any] | None:
