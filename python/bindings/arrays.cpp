@@ -550,29 +550,6 @@ Array array_of(nb::handle object, bool writable, Hold held, Follows follows) {
   return array;
 }
 
-namespace {
-
-CopyPair pair_of(nb::handle pair, Hold held, Follows follows, std::vector<ObjectPair>* objects) {
-  if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
-    raise({ErrorCode::invalid_argument, "a copy of the list is not a pair",
-           "give pairs (source, target)"});
-  }
-  const nb::object source(pair[0]);
-  const nb::object target(pair[1]);
-  if (objects != nullptr) objects->emplace_back(source, target);
-  return {array_of(source, false, held, follows), array_of(target, true, held, follows)};
-}
-
-}  // namespace
-
-void add_pairs(const Pairs& given, Hold held, Follows follows, std::vector<CopyPair>& pairs,
-               std::vector<ObjectPair>* objects) {
-  if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
-    pairs.reserve(nb::len(given));
-  }
-  for (nb::handle one : given) pairs.push_back(pair_of(one, held, follows, objects));
-}
-
 void bind_arrays(nb::module_& module) {
   nb::class_<Array>(module, "Array", "A box of an array and where it lies.")
       .def_prop_ro("extents", &described_extents,

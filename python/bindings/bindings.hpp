@@ -118,14 +118,6 @@ const Array* own_array(nb::handle object);
 /// An iterable of tuples (source, target).
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
-/// The two arrays of a copy, as Python objects.
-using ObjectPair = std::pair<nb::object, nb::object>;
-
-/// Adds the two arrays of each tuple (source, target). objects: Gets the same as objects, unless it
-/// is null.
-void add_pairs(const Pairs& given, Hold held, Follows follows, std::vector<CopyPair>& pairs,
-               std::vector<ObjectPair>* objects = nullptr);
-
 /// Fields whose dimensions have one stride each: name, type, bytes, offset in bytes of the element
 /// at index 0, and strides in bytes.
 using StridedFields = std::vector<
@@ -139,12 +131,8 @@ std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const StridedF
 std::shared_ptr<const Mapping> mapping_of_field(const Mapping& mapping, const Placement& placed,
                                                 const std::string& type);
 
-/// Returns the array with its memory marked as "host", "pinned" or "device", ready after the work
-/// in `stream`.
-Array placed(const Array& array, const std::string& where, int device,
-             std::optional<std::uintptr_t> stream);
-
-/// Returns the events that a put starts after. after: None, one event, or several.
+/// Returns the events in `after`, which is None, one event, or several.
+/// @throws InvalidArgument for anything else
 std::vector<Event> events_of(nb::handle after);
 
 /// Returns the stream that an array names, with its GPU; nothing if it names none.

@@ -65,6 +65,24 @@ void ReadRequest::read(nb::handle source, nb::handle target, const Region& regio
   if (objects != nullptr) objects->emplace_back(nb::borrow(source), nb::borrow(target));
 }
 
+void ReadRequest::read_all(const Pairs& pairs, const Reading& reading) {
+  const auto& [held, follows, objects] = reading;
+  if (PyList_CheckExact(pairs.ptr()) || PyTuple_CheckExact(pairs.ptr())) {
+    pairs_->reserve(nb::len(pairs));
+  }
+  for (nb::handle pair : pairs) {
+    if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
+      raise({ErrorCode::invalid_argument, "a copy of the list is not a pair",
+             "give pairs (source, target)"});
+    }
+    const nb::object source(pair[0]);
+    const nb::object target(pair[1]);
+    if (objects != nullptr) objects->emplace_back(source, target);
+    pairs_->push_back(
+        {array_of(source, false, held, follows), array_of(target, true, held, follows)});
+  }
+}
+
 void ReadRequest::read_pages(nb::handle source, nb::handle target, nb::handle source_pages,
                              nb::handle target_pages, const Reading& reading) {
   lists_.emplace({source_pages, target_pages}, "page_lists");

@@ -29,6 +29,9 @@ Casting casting_of(nb::handle cast);
 CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes,
                          nb::handle cast);
 
+/// The two arrays of a copy, as Python objects.
+using ObjectPair = std::pair<nb::object, nb::object>;
+
 /// How arrays are read.
 struct Reading {
   Hold held = Hold::object;
@@ -44,9 +47,7 @@ using TypedPairs =
 class ReadRequest {
  public:
   void read(nb::handle source, nb::handle target, const Region& region, const Reading& reading);
-  void read_all(const Pairs& pairs, const Reading& reading) {
-    add_pairs(pairs, reading.held, reading.follows, *pairs_, reading.objects);
-  }
+  void read_all(const Pairs& pairs, const Reading& reading);
   void read_pages(nb::handle source, nb::handle target, nb::handle source_pages,
                   nb::handle target_pages, const Reading& reading);
   void read_pieces(nb::handle source, nb::handle target, nb::handle source_offsets,

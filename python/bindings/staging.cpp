@@ -101,10 +101,16 @@ nb::dict described(const staging::TransferTotals& moved) {
   return all;
 }
 
+using Indices = std::vector<std::int64_t>;
+
+/// Returns the lower and the upper corner of a box.
+std::pair<Indices, Indices> corners_of(const Box& box) {
+  return {{box.lower.begin(), box.lower.begin() + box.rank},
+          {box.upper.begin(), box.upper.begin() + box.rank}};
+}
+
 nb::dict described(const VariableInfo& info) {
-  const auto corner = [&](const Point& point) {
-    return std::vector<std::int64_t>(point.begin(), point.begin() + info.bounds.rank);
-  };
+  const auto [lower, upper] = corners_of(info.bounds);
   nb::list versions;
   for (const staging::VersionInfo& version : info.versions) {
     nb::dict one;
@@ -116,8 +122,8 @@ nb::dict described(const VariableInfo& info) {
   nb::dict all;
   all["name"] = info.name;
   all["type"] = info.type;
-  all["lower"] = nb::cast(corner(info.bounds.lower));
-  all["upper"] = nb::cast(corner(info.bounds.upper));
+  all["lower"] = nb::cast(lower);
+  all["upper"] = nb::cast(upper);
   all["producers"] = info.producers;
   all["versions"] = versions;
   all["puts"] = described(info.traffic.puts);
@@ -206,7 +212,6 @@ std::int64_t wait(BoundClient& self, const std::string& variable, const std::str
   return unwrap(run([&] { return self.client->wait(request, milliseconds(timeout)); }));
 }
 
-using Indices = std::vector<std::int64_t>;
 /// Versions that will never be whole, with the reasons.
 using Skipped = std::vector<std::pair<std::int64_t, std::string>>;
 
@@ -218,13 +223,9 @@ Skipped skipped_of(const std::vector<staging::SkippedVersion>& skipped) {
 
 /// The corners of what lies in a version, and its element type.
 std::tuple<Indices, Indices, std::string> described(const staging::VersionExtent& extent) {
-  Indices lower;
-  Indices upper;
-  for (int k = 0; k < extent.box.rank; ++k) {
-    const auto dimension = static_cast<std::size_t>(k);
-    const bool empty = (extent.empty_dimensions >> k & 1U) != 0;
-    lower.push_back(extent.box.lower[dimension]);
-    upper.push_back(empty ? lower.back() : extent.box.upper[dimension]);
+  auto [lower, upper] = corners_of(extent.box);
+  for (std::size_t k = 0; k < lower.size(); ++k) {
+    if ((extent.empty_dimensions >> k & 1U) != 0) upper[k] = lower[k];
   }
   return {lower, upper, extent.type};
 }
@@ -287,10 +288,7 @@ std::vector<std::pair<Indices, Indices>> version_boxes(BoundClient& self,
   std::vector<std::pair<Indices, Indices>> all;
   for (const Box& box : unwrap(
            run([&] { return self.client->boxes_of(variable, version, milliseconds(timeout)); }))) {
-    const auto corner = [&](const Point& point) {
-      return Indices(point.begin(), point.begin() + box.rank);
-    };
-    all.emplace_back(corner(box.lower), corner(box.upper));
+    all.push_back(corners_of(box));
   }
   return all;
 }
