@@ -115,7 +115,7 @@ BAD_REGIONS = {
     "beyond": ({"x": (0, 6)}, "outside"),
     "negative": ({"x": (-1, 3)}, "outside"),
     "backwards": ({"x": (3, 1)}, "outside"),
-    "unknown": ({"q": (0, 1)}, 'dimension "q".*has x, y'),
+    "unknown": ({"q": (0, 1)}, r'dimension "q".*dimensions are x, y'),
 }
 
 
