@@ -19,6 +19,7 @@
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
 #include "data/type_numbers.hpp"
+#include "engine/memory_array.hpp"
 #include "numpy_array.hpp"
 #include "os/mapped_files.hpp"
 
@@ -266,28 +267,19 @@ bool has_more_than_buffer(nb::handle object) {
 
 Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
                const std::string& layout, std::int64_t offset) {
-  auto mapping = mapping_of(extents, fields, layout);
   Py_buffer buffer;
   if (PyObject_GetBuffer(memory.ptr(), &buffer, PyBUF_ANY_CONTIGUOUS) != 0) {
     PyErr_Clear();
     raise({ErrorCode::invalid_argument, "the buffer of an Instance is not contiguous memory",
            "give a NumPy array, a bytearray or an mmap"});
   }
-  Array array;
-  array.view = View::whole(mapping);
-  array.place.address = static_cast<std::byte*>(buffer.buf) + offset;
+  auto owner = keep(buffer);
+  auto* const address = static_cast<std::byte*>(buffer.buf) + offset;
+  const std::int64_t bytes = offset < 0 ? -1 : buffer.len - offset;
+  Array array = unwrap(array_in_memory(mapping_of(extents, fields, layout), address, bytes));
   array.writable = !buffer.readonly;
-  array.named = true;
   array.backing = backing_of(memory);
-  array.name = "an instance";
-  array.owner = keep(buffer);
-  const std::int64_t bytes = buffer.len;
-  if (offset < 0 || bytes - offset < mapping->end_bytes()) {
-    raise({ErrorCode::invalid_argument,
-           "the buffer has " + std::to_string(bytes - offset) + " bytes and the layout \"" +
-               mapping->layout().to_string() + "\" needs " + std::to_string(mapping->end_bytes()),
-           "give a larger buffer or smaller extents"});
-  }
+  array.owner = std::move(owner);
   return array;
 }
 

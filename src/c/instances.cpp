@@ -6,6 +6,7 @@
 #include "c/arrays.hpp"
 #include "c/handles.hpp"
 #include "channels/file/file.hpp"
+#include "engine/memory_array.hpp"
 
 using namespace tranship;
 using namespace tranship::c_api;
@@ -145,17 +146,10 @@ tranship_code tranship_instance_of_memory(tranship_engine* engine, void* data, i
     *instance = nullptr;
     auto mapping = mapping_of(*layout);
     if (!mapping) return mapping.error();
-    if (bytes < std::max<std::int64_t>((*mapping)->end_bytes(), 0)) {
-      return Error{ErrorCode::invalid_argument,
-                   "the memory has " + std::to_string(bytes) + " bytes, and the layout \"" +
-                       (*mapping)->layout().to_string() + "\" needs " +
-                       std::to_string((*mapping)->end_bytes()),
-                   "give more memory or smaller extents"};
-    }
-    Array array =
-        array_at(std::move(*mapping), static_cast<std::byte*>(data), "an instance in host memory");
-    locate(array, (*used)->gpus().get());
-    *instance = instance_of(std::move(*used), std::move(array));
+    auto array = array_in_memory(std::move(*mapping), static_cast<std::byte*>(data), bytes);
+    if (!array) return array.error();
+    locate(*array, (*used)->gpus().get());
+    *instance = instance_of(std::move(*used), std::move(*array));
     return {};
   });
 }
