@@ -5,7 +5,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <functional>
@@ -22,10 +21,6 @@
 
 namespace tranship::python {
 namespace {
-
-/// A field: name, type, bytes, offset of point 0 in bytes from the array's base, strides in bytes.
-using StridedFields = std::vector<
-    std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::vector<std::int64_t>>>;
 
 /// Returns the fields of an array whose dimensions have one stride each.
 /// @throws Error (unsupported) for a dimension that is stored in blocks
@@ -55,14 +50,8 @@ StridedFields strided_fields(const Array& array) {
 /// @throws Error (out_of_range) for an element outside the bytes of the given array
 Array restrided(const Array& array, const Extents& extents, const StridedFields& fields,
                 bool named) {
-  IndexSpace space;
-  for (const auto& [name, extent] : extents) space.push_back({name, extent});
-  std::vector<Mapping::StridedField> placed;
-  for (const auto& [name, type, bytes, offset, strides] : fields) {
-    placed.push_back({{name, type, bytes}, offset, strides});
-  }
   Array part = array;
-  part.view = View::whole(unwrap(Mapping::make_strided(std::move(space), std::move(placed))));
+  part.view = View::whole(mapping_of(extents, fields));
   part.named = named;
   const Mapping& inner = *part.view.mapping;
   const Mapping& outer = *array.view.mapping;
@@ -169,11 +158,7 @@ void carry_now(const Array& source, const Array& target, Request request) {
   if (from != nullptr) unwrap(from->admits(true));
   request.source = source.place;
   request.target = target.place;
-  const Status status = [&] {
-    const Released released;
-    return carry_here(request, from, to);
-  }();
-  unwrap(status);
+  unwrap(released([&] { return carry_here(request, from, to); }));
 }
 
 /// Copies an array to another without an engine, and waits for the end. Both lie in host memory, or

@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
-#include <span>
 #include <utility>
 
 #include "base/hash.hpp"
@@ -20,38 +19,50 @@
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
 #include "data/type_numbers.hpp"
+#include "engine/memory_array.hpp"
 #include "numpy_array.hpp"
 #include "os/mapped_files.hpp"
 
 namespace tranship::python {
+namespace {
+
+IndexSpace space_of(const Extents& extents) {
+  IndexSpace space;
+  for (const auto& [name, extent] : extents) space.push_back({name, extent});
+  return space;
+}
+
+}  // namespace
 
 std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const Fields& fields,
                                           const std::string& layout) {
-  IndexSpace space;
-  for (const auto& [name, extent] : extents) space.push_back({name, extent});
   FieldSpace values;
   for (const auto& [name, type, bytes] : fields) values.push_back({name, type, bytes});
-  return unwrap(Mapping::make(std::move(space), std::move(values), unwrap(Layout::parse(layout))));
+  return unwrap(Mapping::make(space_of(extents), std::move(values), unwrap(Layout::parse(layout))));
 }
 
-Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& shape,
-                    const std::vector<std::int64_t>& strides, const PlacedFields& fields,
-                    const std::vector<std::string>& names) {
-  IndexSpace space;
-  const bool named = names.size() == shape.size() && !names.empty();
-  for (std::size_t k = 0; k < shape.size(); ++k) {
-    space.push_back({named ? names[k] : "d" + std::to_string(k), shape[k]});
-  }
+std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const StridedFields& fields) {
   std::vector<Mapping::StridedField> placed;
-  for (const auto& [name, type, bytes, offset] : fields) {
+  for (const auto& [name, type, bytes, offset, strides] : fields) {
     placed.push_back({{name, type, bytes}, offset, strides});
   }
-  Array array;
-  array.view = View::whole(unwrap(Mapping::make_strided(std::move(space), std::move(placed))));
-  array.place.address = reinterpret_cast<std::byte*>(address);
-  array.named = named;
-  array.name = "a host array";
-  return array;
+  return unwrap(Mapping::make_strided(space_of(extents), std::move(placed)));
+}
+
+std::shared_ptr<const Mapping> mapping_of_field(const Mapping& mapping, const Placement& placed,
+                                                const std::string& type) {
+  Mapping::StridedField field{placed.field, placed.offset, {}};
+  field.field.type = type;
+  for (std::size_t k = 0; k < mapping.space().size(); ++k) {
+    if (placed.dimension[k].count > 1) {
+      raise({ErrorCode::invalid_argument,
+             "the layout " + mapping.layout().to_string() +
+                 " has blocks, and one field of it has no strides",
+             "copy all fields to an array without blocks, and take the field there"});
+    }
+    field.strides.push_back(placed.dimension[k].level[0].stride);
+  }
+  return unwrap(Mapping::make_strided(mapping.space(), {std::move(field)}));
 }
 
 namespace {
@@ -166,7 +177,7 @@ PyTypeObject* shared_buffer = nullptr;  ///< of the objects over an Engine's sha
 bool numpy_fields_known = false;
 PyObject* int64_dtype = nullptr;
 
-/// Returns where the thread remembers a type of this address.
+/// Returns the place in which this thread keeps the type of a dtype of this address.
 NumpyType& remembered(const PyObject* dtype) {
   thread_local std::array<NumpyType, 16> types;
   return types[reinterpret_cast<std::uintptr_t>(dtype) / alignof(std::max_align_t) % types.size()];
@@ -243,9 +254,8 @@ bool from_buffer(nb::handle object, Array& array, Hold held) {
   return usable;
 }
 
-/// Returns whether the buffer of an object may omit part of its meaning, such as a mask, so that
-/// Python code must interpret the object. Arrays of exactly NumPy's type and Python's own buffers
-/// are complete.
+/// Returns whether an object may mean more than its buffer holds, such as a mask, so that Python
+/// code must read it. Arrays of exactly NumPy's type and Python's own buffers do not.
 bool has_more_than_buffer(nb::handle object) {
   PyTypeObject* type = Py_TYPE(object.ptr());
   if (type == numpy_array || type == &PyByteArray_Type || type == &PyMemoryView_Type ||
@@ -257,86 +267,68 @@ bool has_more_than_buffer(nb::handle object) {
 
 Array instance(nb::handle memory, const Extents& extents, const Fields& fields,
                const std::string& layout, std::int64_t offset) {
-  auto mapping = mapping_of(extents, fields, layout);
   Py_buffer buffer;
   if (PyObject_GetBuffer(memory.ptr(), &buffer, PyBUF_ANY_CONTIGUOUS) != 0) {
     PyErr_Clear();
     raise({ErrorCode::invalid_argument, "the buffer of an Instance is not contiguous memory",
            "give a NumPy array, a bytearray or an mmap"});
   }
-  Array array;
-  array.view = View::whole(mapping);
-  array.place.address = static_cast<std::byte*>(buffer.buf) + offset;
+  auto owner = keep(buffer);
+  auto* const address = static_cast<std::byte*>(buffer.buf) + offset;
+  const std::int64_t bytes = offset < 0 ? -1 : buffer.len - offset;
+  Array array = unwrap(array_in_memory(mapping_of(extents, fields, layout), address, bytes));
   array.writable = !buffer.readonly;
-  array.named = true;
   array.backing = backing_of(memory);
-  array.name = "an instance";
-  array.owner = keep(buffer);
-  const std::int64_t bytes = buffer.len;
-  if (offset < 0 || bytes - offset < mapping->end_bytes()) {
-    raise({ErrorCode::invalid_argument,
-           "the buffer has " + std::to_string(bytes - offset) + " bytes and the layout \"" +
-               mapping->layout().to_string() + "\" needs " + std::to_string(mapping->end_bytes()),
-           "give a larger buffer or smaller extents"});
-  }
+  array.owner = std::move(owner);
   return array;
 }
 
+/// Fields of an array whose strides are the same: name, type, bytes and offset in bytes.
+using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
+
+/// Returns an array in host memory. names: Dimensions; if empty, they are d0, d1 and so on.
 Array strided(nb::handle owner, std::uintptr_t address, const std::vector<std::int64_t>& shape,
               const std::vector<std::int64_t>& strides, const PlacedFields& fields, bool writable,
               const std::vector<std::string>& names) {
-  Array array = strided_array(address, shape, strides, fields, names);
+  IndexSpace space;
+  const bool named = names.size() == shape.size() && !names.empty();
+  for (std::size_t k = 0; k < shape.size(); ++k) {
+    space.push_back({named ? names[k] : "d" + std::to_string(k), shape[k]});
+  }
+  std::vector<Mapping::StridedField> placed;
+  for (const auto& [name, type, bytes, offset] : fields) {
+    placed.push_back({{name, type, bytes}, offset, strides});
+  }
+  Array array;
+  array.view = View::whole(unwrap(Mapping::make_strided(std::move(space), std::move(placed))));
+  array.place.address = reinterpret_cast<std::byte*>(address);
+  array.named = named;
+  array.name = "a host array";
   array.writable = writable;
   array.backing = backing_of(owner);
   array.owner = keep(owner);
   return array;
 }
 
-FileMode file_mode(const std::string& mode) {
-  if (mode == "r") return FileMode::read;
-  return mode == "w" ? FileMode::replace : FileMode::update;
-}
-
-/// Records with padding between their fields, as NumPy has them. No layout describes them.
-struct Records {
-  std::vector<std::int64_t> offsets;  ///< of the fields; empty: there is no padding
-  std::vector<std::int64_t> strides;  ///< in bytes, of the dimensions
-  std::int64_t bytes = 0;             ///< of all records
-};
-
-std::shared_ptr<const Mapping> mapping_of_records(const Extents& extents, const Fields& fields,
-                                                  const Records& records) {
-  IndexSpace space;
-  for (const auto& [name, extent] : extents) space.push_back({name, extent});
-  std::vector<Mapping::StridedField> placed;
-  for (std::size_t k = 0; k < fields.size(); ++k) {
-    const auto& [name, type, bytes] = fields[k];
-    placed.push_back({{name, type, bytes}, records.offsets[k], records.strides});
-  }
-  return unwrap(Mapping::make_strided(std::move(space), std::move(placed)));
-}
-
-/// Opens a file as an array. header: First bytes of a new file. mode: "r", "w" or "r+".
+/// Opens a file as an array. header: First bytes of a new file. mode: "r", "w" or "r+". records:
+/// Fields with padding between them, as NumPy has them, which no layout describes; empty: the
+/// layout says where the fields lie. record_bytes: Bytes of all records, if there are any.
 Array file(const std::string& path, const Extents& extents, const Fields& fields,
            const std::string& layout, std::int64_t offset, const std::string& mode, bool direct,
-           bool named, bool durable, const nb::bytes& header, bool npy, const Records& records) {
-  const bool padded = !records.offsets.empty();
-  auto mapping =
-      padded ? mapping_of_records(extents, fields, records) : mapping_of(extents, fields, layout);
+           bool named, bool durable, const nb::bytes& header, bool npy,
+           const StridedFields& records, std::int64_t record_bytes) {
+  const bool padded = !records.empty();
+  auto mapping = padded ? mapping_of(extents, records) : mapping_of(extents, fields, layout);
   FileOptions options;
-  options.mode = file_mode(mode);
-  options.bytes_min = offset + (padded ? records.bytes : mapping->end_bytes());
+  options.mode = unwrap(file_mode_from(mode));
+  options.bytes_min = offset + (padded ? record_bytes : mapping->end_bytes());
   options.direct = direct;
   options.durable = durable;
   options.npy = npy;
   options.head.assign(header.c_str(), header.size());
   const View view = View::whole(mapping);
   options.payload_bytes = view.bytes();
-  auto opened = [&] {
-    const Released released;
-    return File::open(path, options);
-  }();
-  auto shared = unwrap(std::move(opened));
+  auto shared = unwrap(released([&] { return File::open(path, options); }));
   Array array;
   array.view = view;
   array.place = {reinterpret_cast<std::byte*>(offset), shared.get()};
@@ -356,18 +348,11 @@ void end_file(const Array& array, Status (File::*end)()) {
   File* opened = file_in(array);
   if (opened == nullptr) return;
   while (true) {
-    const bool ended = [&] {
-      const Released released;
-      return opened->wait_for_transfers(std::chrono::milliseconds(50));
-    }();
-    if (ended) break;
+    constexpr std::chrono::milliseconds slice{50};
+    if (released([&] { return opened->wait_for_transfers(slice); })) break;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
-  Status status = [&] {
-    const Released released;
-    return (opened->*end)();
-  }();
-  unwrap(status);
+  unwrap(released([&] { return (opened->*end)(); }));
 }
 
 Array sliced(const Array& array,
@@ -379,29 +364,13 @@ Array sliced(const Array& array,
   return part;
 }
 
-/// Returns the mapping of one field alone.
-std::shared_ptr<const Mapping> mapping_of_field(const Mapping& mapping, const Placement& placed) {
-  Mapping::StridedField field{placed.field, placed.offset, {}};
-  for (std::size_t k = 0; k < mapping.space().size(); ++k) {
-    if (placed.dimension[k].count > 1) {
-      raise({ErrorCode::invalid_argument,
-             "the layout " + mapping.layout().to_string() +
-                 " has blocks, and one field of it has "
-                 "no strides",
-             "copy all fields to an array without blocks, and take the field there"});
-    }
-    field.strides.push_back(placed.dimension[k].level[0].stride);
-  }
-  return unwrap(Mapping::make_strided(mapping.space(), {std::move(field)}));
-}
-
 /// Returns one field at all points of an array.
 Array field_of(const Array& array, const std::string& name) {
   std::string known;
   for (const Placement& placement : array.view.mapping->fields()) {
     if (placement.field.name == name) {
       Array part = array;
-      part.view.mapping = mapping_of_field(*array.view.mapping, placement);
+      part.view.mapping = mapping_of_field(*array.view.mapping, placement, placement.field.type);
       return part;
     }
     known += (known.empty() ? "" : ", ") + placement.field.name;
@@ -573,29 +542,6 @@ Array array_of(nb::handle object, bool writable, Hold held, Follows follows) {
   return array;
 }
 
-namespace {
-
-CopyPair pair_of(nb::handle pair, Hold held, Follows follows, std::vector<ObjectPair>* objects) {
-  if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
-    raise({ErrorCode::invalid_argument, "a copy of the list is not a pair",
-           "give pairs (source, target)"});
-  }
-  const nb::object source(pair[0]);
-  const nb::object target(pair[1]);
-  if (objects != nullptr) objects->emplace_back(source, target);
-  return {array_of(source, false, held, follows), array_of(target, true, held, follows)};
-}
-
-}  // namespace
-
-void add_pairs(const Pairs& given, Hold held, Follows follows, std::vector<CopyPair>& pairs,
-               std::vector<ObjectPair>* objects) {
-  if (PyList_CheckExact(given.ptr()) || PyTuple_CheckExact(given.ptr())) {
-    pairs.reserve(nb::len(given));
-  }
-  for (nb::handle one : given) pairs.push_back(pair_of(one, held, follows, objects));
-}
-
 void bind_arrays(nb::module_& module) {
   nb::class_<Array>(module, "Array", "A box of an array and where it lies.")
       .def_prop_ro("extents", &described_extents,
@@ -608,7 +554,6 @@ void bind_arrays(nb::module_& module) {
       .def_prop_ro("writable", [](const Array& array) { return array.writable; })
       .def_prop_ro("named", [](const Array& array) { return array.named; })
       .def_prop_ro("bytes", [](const Array& array) { return array.view.bytes(); })
-      .def_prop_ro("span_bytes", [](const Array& array) { return array.view.mapping->end_bytes(); })
       .def_prop_ro("where", [](const Array& array) { return to_string(array.memory_kind); })
       .def_prop_ro("device", [](const Array& array) { return array.device; })
       .def_prop_ro("remote", [](const Array& array) { return array.liveness != nullptr; })
@@ -630,15 +575,10 @@ void bind_arrays(nb::module_& module) {
   module.def("strided", &strided, nb::arg("owner"), nb::arg("address"), nb::arg("shape"),
              nb::arg("strides"), nb::arg("fields"), nb::arg("writable"),
              nb::arg("names") = std::vector<std::string>{});
-  nb::class_<Records>(module, "Records", "Records with padding between their fields.")
-      .def(nb::init<>())
-      .def_rw("offsets", &Records::offsets)
-      .def_rw("strides", &Records::strides)
-      .def_rw("bytes", &Records::bytes);
   module.def("file", &file, nb::arg("path"), nb::arg("extents"), nb::arg("fields"),
              nb::arg("layout"), nb::arg("offset"), nb::arg("mode"), nb::arg("direct"),
              nb::arg("named"), nb::arg("durable"), nb::arg("header"), nb::arg("npy"),
-             nb::arg("records"));
+             nb::arg("records"), nb::arg("record_bytes"));
   nb::class_<NewFile>(module, "NewFile", "A file that gets its name when it is whole.")
       .def_prop_ro("descriptor", &NewFile::descriptor)
       .def("publish", [](NewFile& file) { unwrap(file.publish(false)); });

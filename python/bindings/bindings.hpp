@@ -31,6 +31,16 @@ struct ExchangeTable;
 /// Returns a Python object as messages show it: its repr, shortened.
 std::string shown(nb::handle object);
 
+/// Returns an attribute; null, without a Python exception, if the object has none of that name.
+inline nb::object attribute(nb::handle object, PyObject* name) {
+  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
+  if (!found.is_valid()) PyErr_Clear();
+  return found;
+}
+
+/// Returns whether a type says that it belongs to a module of this name.
+bool is_of_module(PyTypeObject* type, const char* name);
+
 template <typename T>
 T unwrap(Result<T> result) {
   if (!result) raise(result.error());
@@ -73,18 +83,18 @@ struct StridedShape {
 /// interpreter's lock.
 std::shared_ptr<const Mapping> cached_mapping(const StridedShape& plain);
 
-/// What an array keeps of the Python object that it was made from.
+/// What an Array keeps alive of the Python object that it was made from.
 enum class Hold {
   nothing,  ///< the caller holds the object: a NumPy array or a tensor gets no owner
   object,
-  memory,  ///< what the object refers to now, also if it takes other memory later
+  memory,  ///< the memory of the object as it is now, even if the object gets other memory later
 };
 
-/// Whose work on GPUs a call follows: which streams its arrays name.
+/// Which streams of GPUs a call is ordered with.
 enum class Follows {
   current,  ///< the current streams of the libraries that made the arrays
-  given,    ///< the caller's stream, and only those that an array is not ready without
-  nothing,  ///< the caller sees to the order
+  given,    ///< the caller's stream, and streams in which an array is still being written
+  nothing,  ///< none: the caller orders the work
 };
 
 /// Makes an array from a tensor whose type has DLPack's C exchange table, without a call of Python
@@ -108,29 +118,21 @@ const Array* own_array(nb::handle object);
 /// An iterable of tuples (source, target).
 using Pairs = nb::typed<nb::iterable, nb::typed<nb::tuple, nb::object, nb::object>>;
 
-/// The two arrays of a copy, as Python objects.
-using ObjectPair = std::pair<nb::object, nb::object>;
+/// Fields whose dimensions have one stride each: name, type, bytes, offset in bytes of the element
+/// at index 0, and strides in bytes.
+using StridedFields = std::vector<
+    std::tuple<std::string, std::string, std::int64_t, std::int64_t, std::vector<std::int64_t>>>;
 
-/// Adds the two arrays of each tuple (source, target). objects: Gets the same as objects, unless it
-/// is null.
-void add_pairs(const Pairs& given, Hold held, Follows follows, std::vector<CopyPair>& pairs,
-               std::vector<ObjectPair>* objects = nullptr);
+/// Returns the mapping of such fields.
+std::shared_ptr<const Mapping> mapping_of(const Extents& extents, const StridedFields& fields);
 
-/// Fields, as names, types, sizes in bytes and offsets in bytes.
-using PlacedFields = std::vector<std::tuple<std::string, std::string, std::int64_t, std::int64_t>>;
+/// Returns the mapping of one field alone, as one of the type `type`.
+/// @throws InvalidArgument for a dimension that is stored in blocks
+std::shared_ptr<const Mapping> mapping_of_field(const Mapping& mapping, const Placement& placed,
+                                                const std::string& type);
 
-/// Returns an array in host memory, without an owner. strides: Bytes. names: Dimensions; if empty,
-/// they are d0, d1 and so on.
-Array strided_array(std::uintptr_t address, const std::vector<std::int64_t>& shape,
-                    const std::vector<std::int64_t>& strides, const PlacedFields& fields,
-                    const std::vector<std::string>& names = {});
-
-/// Returns the array with its memory marked as "host", "pinned" or "device", ready after the work
-/// in `stream`.
-Array placed(const Array& array, const std::string& where, int device,
-             std::optional<std::uintptr_t> stream);
-
-/// Returns the events that a put starts after. after: None, one event, or several.
+/// Returns the events in `after`, which is None, one event, or several.
+/// @throws InvalidArgument for anything else
 std::vector<Event> events_of(nb::handle after);
 
 /// Returns the stream that an array names, with its GPU; nothing if it names none.
@@ -151,10 +153,11 @@ struct StreamChoice {
 /// @throws InvalidArgument for what is neither None, "none", nor a stream
 StreamChoice stream_choice(nb::handle stream);
 
-/// Where the current stream of an array's library is asked for, again and again.
+/// Gives the current stream of the library that made an array, at each start of a prepared copy.
 class StreamSource {
  public:
-  /// Of an array that is made of the object. named: The stream that the array names, with its GPU.
+  /// object: The array as its library has it. named: The stream that it named when it was prepared,
+  /// with its GPU.
   StreamSource(nb::handle object, const CallerStream& named);
   /// Returns the stream that is current now.
   CallerStream now() const;
@@ -165,8 +168,8 @@ class StreamSource {
 
  private:
   const ExchangeTable* table_ = nullptr;
-  nb::object object_;   ///< its library is asked; null: nobody is
-  CallerStream fixed_;  ///< the stream that it named at first
+  nb::object object_;   ///< array whose library gives the stream; null: a table does, or none
+  CallerStream fixed_;  ///< the stream that the array named at first
 };
 
 /// Finds NumPy's types, if it is installed, so that its arrays are read without calls of it.

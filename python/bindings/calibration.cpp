@@ -28,8 +28,7 @@ std::string calibrate_json(const std::optional<std::string>& folder, std::int64_
   options.sample_bytes = sample_bytes;
   options.processes = processes;
   options.progress = progress_to(progress);
-  auto profile = released([&] { return calibrate(options); });
-  return unwrap(std::move(profile)).to_json();
+  return unwrap(released([&] { return calibrate(options); })).to_json();
 }
 
 }  // namespace
@@ -54,8 +53,7 @@ void bind_calibration(nb::module_& module) {
       [](const nb::object& progress, const std::map<std::string, std::string>& overrides) {
         const Config config = config_with(overrides);
         const auto report = progress_to(progress);
-        auto profile = released([&] { return profile_of_this_machine(config, report); });
-        return unwrap(std::move(profile)).to_json();
+        return unwrap(released([&] { return profile_of_this_machine(config, report); })).to_json();
       },
       nb::arg("progress").none(), nb::arg("overrides"));
 }

@@ -8,7 +8,6 @@
 #include <array>
 #include <cstring>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,6 +57,19 @@ View view_of(const nb::dlpack::dltensor& tensor, std::int64_t bytes) {
   return View::whole(cached_mapping({type.c_str(), bytes, rank, shape.data(), strides.data()}));
 }
 
+/// Returns the array with its memory marked as "host", "pinned" or "device", ready after the work
+/// in `stream`.
+Array placed(Array array, const std::string& where, int device,
+             std::optional<std::uintptr_t> stream) {
+  array.memory_kind = unwrap(memory_kind_from(where));
+  array.device = device;
+  array.stream = stream;
+  array.name = where == "device"   ? "a GPU array"
+               : where == "pinned" ? "a pinned array"
+                                   : "a host array";
+  return array;
+}
+
 Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
                       std::shared_ptr<void> owner) {
   const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
@@ -82,8 +94,8 @@ Array array_of_tensor(const nb::dlpack::dltensor& tensor, bool writable,
   switch (tensor.device.device_type) {
     case on_cpu:
     case on_cuda_host: return array;  // the engine asks the driver which host memory is pinned
-    case on_cuda: return placed(array, "device", tensor.device.device_id, {});
-    case on_cuda_managed: return placed(array, "device", -1, {});
+    case on_cuda: return placed(std::move(array), "device", tensor.device.device_id, {});
+    case on_cuda_managed: return placed(std::move(array), "device", -1, {});
     default:
       raise({ErrorCode::invalid_argument,
              "the tensor lies on a DLPack device of type " +
@@ -215,18 +227,6 @@ bool from_exchange_table(nb::handle object, bool writable, Hold held, Follows fo
   if (!current_stream(*found.table, array.device, stream)) return false;
   array.stream = stream;
   return true;
-}
-
-Array placed(const Array& array, const std::string& where, int device,
-             std::optional<std::uintptr_t> stream) {
-  Array moved = array;
-  moved.memory_kind = unwrap(memory_kind_from(where));
-  moved.device = device;
-  moved.stream = stream;
-  moved.name = where == "device"   ? "a GPU array"
-               : where == "pinned" ? "a pinned array"
-                                   : "a host array";
-  return moved;
 }
 
 namespace {

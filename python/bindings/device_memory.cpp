@@ -40,11 +40,7 @@ struct DeviceMemory {
 
 DeviceMemory allocate(Engine& engine, const std::string& where, int device, std::int64_t bytes) {
   const MemoryKind kind = unwrap(memory_kind_from(where));
-  auto owner = [&] {
-    const Released released;
-    return engine.allocate(kind, device, bytes);
-  }();
-  return {unwrap(std::move(owner)), device, bytes};
+  return {unwrap(released([&] { return engine.allocate(kind, device, bytes); })), device, bytes};
 }
 
 /// Pageable memory of an array that has been pinned; keeps the array alive.
@@ -73,11 +69,8 @@ std::string text_of(const Pinned& pinned) {
 
 Pinned pin(Engine& engine, nb::object array) {
   const Array pinned = array_of(array, false);
-  auto pages = [&] {
-    const Released released;
-    return engine.pin(pinned);
-  }();
-  return {unwrap(std::move(pages)), std::move(array), pinned.view.bytes()};
+  auto pages = unwrap(released([&] { return engine.pin(pinned); }));
+  return {std::move(pages), std::move(array), pinned.view.bytes()};
 }
 
 nb::dict described(const Gpus& gpus, int device) {
@@ -110,10 +103,7 @@ nb::list described(const Gpus& gpus) {
 nb::tuple list_gpus(const Engine& engine) {
   if (engine.gpus() != nullptr) return nb::make_tuple(described(*engine.gpus()), "");
   if (!engine.config().gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
-  const auto found = [] {
-    const Released released;
-    return Gpus::open();
-  }();
+  const auto found = released([] { return Gpus::open(); });
   return nb::make_tuple(
       nb::list(), found ? "the engine could not use them; open another one" : found.error().text());
 }
@@ -122,21 +112,14 @@ nb::tuple list_gpus(const Engine& engine) {
 nb::tuple find_gpus() {
   const Config config = config_with({});
   if (!config.gpus) return nb::make_tuple(nb::list(), "the setting gpus is 0");
-  auto found = [&] {
-    const Released released;
-    return GpuSide::open(config);
-  }();
-  std::unique_ptr<GpuSide> side = unwrap(std::move(found));
+  std::unique_ptr<GpuSide> side = unwrap(released([&] { return GpuSide::open(config); }));
   if (side) {
     nb::tuple gpus = nb::make_tuple(described(*side->gpus()), "");
     const Released released;
     side.reset();
     return gpus;
   }
-  const auto refused = [] {
-    const Released released;
-    return Gpus::open();
-  }();
+  const auto refused = released([] { return Gpus::open(); });
   return nb::make_tuple(nb::list(), refused ? "they could not be used at first; run it again"
                                             : refused.error().text());
 }
@@ -182,13 +165,6 @@ StreamType stream_type_of(nb::handle object) {
     if (PyObject_HasAttr(object.ptr(), device) != 0) found.device = device;
   }
   found.calls = found.handle == protocol;
-  return found;
-}
-
-/// Returns an attribute, or a null object.
-nb::object attribute(nb::handle object, PyObject* name) {
-  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
-  if (!found.is_valid()) PyErr_Clear();
   return found;
 }
 

@@ -55,7 +55,7 @@ BoundEvent copy(const std::shared_ptr<Engine>& engine, nb::handle source, nb::ha
   const Region ranges = region_of(region);
   CopyPair ends{array_of(source, false, Hold::nothing, before.follows()),
                 array_of(target, true, Hold::nothing, before.follows())};
-  apply_region(ends, ranges);
+  unwrap(restrict_to(ends, ranges));
   before.add(ends.target);  // its stream comes first
   before.add(ends.source);
   if (before.empty() && ends.source.view.bytes() <= small_bytes) {
@@ -120,8 +120,8 @@ BoundPlan plan(const std::shared_ptr<Engine>& engine, nb::handle source, nb::han
   request.read(source, target, region_of(region), {Hold::object, Follows::nothing});
   const CopyPair& ends = request.pairs()[0];
   const CopyOptions options = copy_options(priority, planner, buffer_bytes, cast);
-  auto made = released([&] { return engine->plan(ends.source, ends.target, options); });
-  return {unwrap(std::move(made)), engine};
+  return {unwrap(released([&] { return engine->plan(ends.source, ends.target, options); })),
+          engine};
 }
 
 std::shared_ptr<Engine> open(const std::string& profile,
@@ -136,11 +136,7 @@ std::shared_ptr<Engine> open(const std::string& profile,
   options.program = program;
   options.accept = accept;
   options.contact_file = contact_file;
-  auto opened = [&] {
-    const Released released;
-    return Engine::open(std::move(options));
-  }();
-  return owned(unwrap(std::move(opened)));
+  return owned(unwrap(released([&] { return Engine::open(std::move(options)); })));
 }
 
 /// Adds to the trace what the caller did from `begin_ns` until now.
@@ -198,13 +194,6 @@ void bind_engine(nb::module_& module) {
                      return engine.buffer_bytes_in_use();
                    })
       .def_prop_ro("profile", [](const Engine& engine) { return engine.profile().to_json(); })
-      .def_prop_ro(
-          "cache_counters",
-          [](const Engine& engine) {
-            const auto counters = run([&] { return engine.cache_counters(); });
-            return nb::make_tuple(counters.hits, counters.misses);
-          },
-          nb::sig("def cache_counters(self, /) -> tuple[int, int]"))
       .def("add_span", &add_span, nb::arg("name"), nb::arg("begin_ns"), nb::arg("bytes"));
   module.def(
       "describe_config",

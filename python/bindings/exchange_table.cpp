@@ -7,31 +7,17 @@
 namespace tranship::python {
 namespace {
 
-bool is_pytorch(PyTypeObject* type) {
-  static PyObject* const name = PyUnicode_InternFromString("__module__");
-  const nb::object module = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-  if (!module.is_valid()) {
-    PyErr_Clear();
-    return false;
-  }
-  return PyUnicode_Check(module.ptr()) != 0 &&
-         PyUnicode_CompareWithASCIIString(module.ptr(), "torch") == 0;
-}
-
 TypeTable find_table(PyTypeObject* type) {
   static PyObject* const name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  const nb::object capsule = nb::steal(PyObject_GetAttr(reinterpret_cast<PyObject*>(type), name));
-  if (!capsule.is_valid()) {
-    PyErr_Clear();
-    return {};
-  }
+  const nb::object capsule = attribute(reinterpret_cast<PyObject*>(type), name);
+  if (!capsule.is_valid()) return {};
   constexpr const char* capsule_name = "dlpack_exchange_api";
   if (PyCapsule_IsValid(capsule.ptr(), capsule_name) == 0) return {};
   const auto* table =
       static_cast<const ExchangeTable*>(PyCapsule_GetPointer(capsule.ptr(), capsule_name));
   while (table != nullptr && table->major > 1) table = table->previous;
   if (table == nullptr || table->major != 1) return {};
-  return {table, is_pytorch(type)};
+  return {table, is_of_module(type, "torch")};
 }
 
 /// Clears the exception that says that an object lacks an attribute.

@@ -12,7 +12,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/unless_interrupted.hpp"

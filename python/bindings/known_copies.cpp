@@ -1,6 +1,8 @@
 #include "known_copies.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -12,7 +14,8 @@
 namespace tranship::python {
 namespace {
 
-/// Fewest pairs that go as blocks: fewer are found again sooner than they are planned.
+/// Fewest pairs that are copied as blocks when their list has no recipe yet. Shorter lists are read
+/// in the usual way, so that their second call makes a recipe.
 constexpr Py_ssize_t blocks_least = 64;
 
 /// Most bytes of a list of short copies that are carried with the interpreter's lock held; a tenth
@@ -60,9 +63,9 @@ class GpuPairs {
     for (LentVector<std::int64_t>* list : {&sources_, &targets_, &lengths_}) (*list)->clear();
   }
 
-  /// Reads a pair, and adds it to the key, unless that is too long by now. Returns false if it is
-  /// not one of arrays of one GPU, the same for all pairs, or nothing is known of the list but its
-  /// key, which is too long.
+  /// Reads a pair, and adds it to the key until the key is too long. Returns false if the list can
+  /// go neither by its key nor as blocks: an array does not lie on the GPU of the others, or the
+  /// key is too long and a pair is no block.
   bool add(nb::handle source, nb::handle target, RecipeKey& key) {
     ReadArray from;
     ReadArray to;
@@ -151,11 +154,13 @@ class GpuPairs {
 
   const std::shared_ptr<Engine>& engine_;
   Before& before_;
-  bool blocks_;  ///< There are many pairs, and those so far are blocks, which the lists have.
+  /// There are at least blocks_least pairs, and all that were read are blocks; the lists below have
+  /// their addresses and lengths.
+  bool blocks_;
   bool several_;
   bool key_fits_ = true;
   int device_ = -1;
-  StreamAsked asked_;  ///< of the library that was asked last; arrays of this package have none
+  StreamAsked asked_;  ///< what gave the last stream; empty for arrays of this package
   const std::byte* source_first_ = nullptr;
   std::byte* target_first_ = nullptr;
   LentVector<std::int64_t> sources_;
@@ -265,7 +270,8 @@ class KnownCopies {
 
   std::vector<Known> recipes_;
   std::vector<Found> copies_;
-  const NumpyArray* from_ = nullptr;  ///< of the pair before, if its recipe is the last one
+  /// Arrays of the pair before, if `recipes_` ends with that pair's recipe; else null.
+  const NumpyArray* from_ = nullptr;
   const NumpyArray* to_ = nullptr;
   std::shared_ptr<const Plan> plan_;  ///< of the first pair
   std::int64_t bytes_ = 0;
@@ -287,7 +293,37 @@ bool add_each(nb::handle list, const Add& add) {
   return true;
 }
 
+/// Returns the bytes of a contiguous NumPy array of plain elements; 0 of any other.
+std::int64_t contiguous_bytes(const NumpyArray& array, nb::handle object) {
+  if (!array.contiguous()) return 0;
+  if (const NumpyType* type = type_of(array.type)) {
+    return std::accumulate(array.shape, array.shape + array.rank, type->bytes, std::multiplies<>());
+  }
+  const nb::handle dtype(array.type);
+  const bool plain = !nb::cast<bool>(dtype.attr("hasobject"));
+  return plain ? nb::cast<std::int64_t>(object.attr("nbytes")) : 0;
+}
+
 }  // namespace
+
+bool pack_known(Engine& engine, nb::handle places, nb::handle packed, const Datatype& type,
+                bool unpacks) {
+  const NumpyArray* one = plain_numpy(places);
+  const NumpyArray* other = plain_numpy(packed);
+  if (one == nullptr || other == nullptr || type.bytes() > small_bytes) return false;
+  if (!(unpacks ? one : other)->writable() || !engine.moves_known()) return false;
+  const RecipeKey::Pack pack{type, contiguous_bytes(*one, places), contiguous_bytes(*other, packed),
+                             unpacks};
+  if (pack.places_bytes == 0 || pack.packed_bytes == 0) return false;
+  const Known known = engine.find(RecipeKey::of(pack));
+  if (!known || known->recipe.steps[0].carrier != Carrier::here) return false;
+  const auto [from, to] = unpacks ? std::pair(other, one) : std::pair(one, other);
+  const auto* source = reinterpret_cast<const std::byte*>(from->data);
+  auto* target = reinterpret_cast<std::byte*>(to->data);
+  if (!known->apart(source, target) || !addresses_decide(places, packed)) return false;
+  Carriers::move(known->recipe.steps[0], source, target);
+  return true;
+}
 
 std::optional<BoundEvent> start_known(const std::shared_ptr<Engine>& engine, nb::handle source,
                                       nb::handle target, const CopyOptions& options,

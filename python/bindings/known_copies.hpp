@@ -20,10 +20,17 @@ std::optional<BoundEvent> start_known(const std::shared_ptr<Engine>& engine, nb:
                                       nb::handle target, const CopyOptions& options,
                                       Before& before);
 
-/// Starts the copies of a tuple of pairs, if all are between NumPy arrays and remembered,
-/// if the list is remembered, or if many pairs of one GPU copy one block to another each.
+/// Starts the copies of a tuple of pairs in one of three cases: all arrays are NumPy's and their
+/// recipes are remembered; the list of arrays of one GPU is remembered; or it is long, and each of
+/// its pairs copies one block to another. Returns nothing otherwise.
 std::optional<BoundEvent> start_known_list(const std::shared_ptr<Engine>& engine,
                                            const nb::tuple& pairs, const CopyOptions& options,
                                            Before& before);
+
+/// Packs one item of a type from a NumPy array to another, or unpacks it, if the recipe is
+/// remembered and the copy is short. Returns false otherwise, with nothing done.
+/// places: The array in which the type's elements lie.
+bool pack_known(Engine& engine, nb::handle places, nb::handle packed, const Datatype& type,
+                bool unpacks);
 
 }  // namespace tranship::python

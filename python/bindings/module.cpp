@@ -26,6 +26,13 @@ std::string shown(nb::handle object) {
   return nb::cast<std::string>(show(object));
 }
 
+bool is_of_module(PyTypeObject* type, const char* name) {
+  static PyObject* const attribute_name = PyUnicode_InternFromString("__module__");
+  const nb::object module = attribute(reinterpret_cast<PyObject*>(type), attribute_name);
+  return module.is_valid() && PyUnicode_Check(module.ptr()) != 0 &&
+         PyUnicode_CompareWithASCIIString(module.ptr(), name) == 0;
+}
+
 void check_interpreter() {
   if (interpreter_ends())
     raise({ErrorCode::closed, "the interpreter is ending", "open engines and files earlier"});

@@ -23,6 +23,8 @@ struct NumpyArray {
   PyObject* type;  ///< the dtype, which is never changed
   int flags;
 
+  /// Whether its elements fill one block from `data` on, the first or the last dimension fastest.
+  bool contiguous() const { return (flags & 0x0003) != 0; }
   bool writable() const { return (flags & 0x0400) != 0; }
   bool owns_data() const { return (flags & 0x0004) != 0; }
   /// Returns whether the other array has the same type, shape and strides.
@@ -37,7 +39,7 @@ struct NumpyArray {
 /// NumPy keeps its fields elsewhere.
 const NumpyArray* plain_numpy(nb::handle object);
 
-/// An element type whose name the buffer protocol has told. A dtype is never changed.
+/// An element type, with the name that the buffer protocol gives it. A dtype is never changed.
 struct NumpyType {
   PyObject* dtype = nullptr;  ///< owned, so that its address is not given to another one
   const char* name = nullptr;
@@ -45,16 +47,17 @@ struct NumpyType {
   std::int64_t number = 0;  ///< type_number_of()
 };
 
-/// Returns the element type of a dtype, if the thread remembers it from before; else null.
+/// Returns the element type of a dtype that this thread has read before; null for any other.
 const NumpyType* type_of(nb::handle dtype);
-/// Does the same, and reads a dtype of plain numbers that the thread does not remember.
+/// Returns the element type of a dtype of plain numbers; null for any other. Reads a dtype that
+/// type_of() does not find.
 const NumpyType* learned_type(nb::handle dtype);
 
-/// Returns what the object at the end of an array's bases says of its memory.
+/// Returns the backing of an array's memory, which the last of its base objects has allocated.
 Backing backing_of(nb::handle object);
 
-/// Whether it is known that two arrays share no byte but where their addresses overlap: that not
-/// both may be mapped at a second address.
+/// Returns whether two arrays can share bytes only where their addresses are the same: at most one
+/// of them lies in memory that may be mapped at a second address.
 bool addresses_decide(nb::handle source, nb::handle target);
 
 /// Returns NumPy's dtype of 64-bit integers, which all its arrays of them share.

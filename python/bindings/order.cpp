@@ -15,6 +15,24 @@ std::string notice_name(nb::handle notify) {
   return name;
 }
 
+namespace {
+
+/// Calls `add` for `after`, or for each of several in it; none for None. `add` returns false for
+/// what it does not take. what, hint: For the message about what nobody takes.
+template <typename Add>
+void add_each(nb::handle after, const char* what, const char* hint, const Add& add) {
+  if (after.is_none() || add(after)) return;
+  try {
+    for (nb::handle one : after) {
+      if (!add(one)) throw nb::type_error("something else");
+    }
+  } catch (const std::exception&) {
+    raise(Error{ErrorCode::invalid_argument, "after=" + shown(after) + " is not " + what, hint});
+  }
+}
+
+}  // namespace
+
 bool Before::add_one(nb::handle object) {
   if (nb::isinstance<BoundEvent>(object)) {
     events_.push_back(nb::cast<const BoundEvent&>(object).event);
@@ -43,17 +61,10 @@ void Before::add(const std::vector<CopyPair>& pairs) {
 Before::Before(const Engine& engine, nb::handle after, nb::handle stream)
     : engine_(engine), choice_(stream_choice(stream)) {
   order_.own = choice_.own;
-  if (after.is_none() || add_one(after)) return;
-  try {
-    for (nb::handle one : after) {
-      if (!add_one(one)) throw nb::type_error("neither an event nor a stream");
-    }
-  } catch (const std::exception&) {
-    raise(Error{ErrorCode::invalid_argument,
-                "after=" + shown(after) + " is not an event or a stream",
-                "give an event that copy() returned, a stream object of a GPU library, or "
-                "several of them"});
-  }
+  add_each(
+      after, "an event or a stream",
+      "give an event that copy() returned, a stream object of a GPU library, or several of them",
+      [&](nb::handle one) { return add_one(one); });
 }
 
 Result<OrderedStart> Before::begin(StartOptions& options) const {
@@ -72,15 +83,13 @@ Result<OrderedStart> Before::begin(StartOptions& options) const {
 }
 
 std::vector<Event> events_of(nb::handle after) {
-  if (after.is_none()) return {};
-  if (nb::isinstance<BoundEvent>(after)) return {nb::cast<const BoundEvent&>(after).event};
   std::vector<Event> events;
-  try {
-    for (nb::handle one : after) events.push_back(nb::cast<const BoundEvent&>(one).event);
-  } catch (const std::exception&) {
-    raise(Error{ErrorCode::invalid_argument, "after=" + shown(after) + " is not an event",
-                "give an event that Engine.copy() returned, or several of them"});
-  }
+  add_each(after, "an event", "give an event that Engine.copy() returned, or several of them",
+           [&](nb::handle one) {
+             if (!nb::isinstance<BoundEvent>(one)) return false;
+             events.push_back(nb::cast<const BoundEvent&>(one).event);
+             return true;
+           });
   return events;
 }
 

@@ -17,7 +17,7 @@ struct BoundEvent {
 /// @throws InvalidArgument for what names none
 std::string notice_name(nb::handle notify);
 
-/// What a copy starts after, and what comes after it.
+/// The events and streams after which a copy starts, and the streams that wait for its end.
 class Before {
  public:
   /// @throws InvalidArgument for what is neither an event nor a stream
@@ -25,7 +25,7 @@ class Before {
 
   Follows follows() const { return choice_.follows; }
   const std::vector<Event>& events() const { return events_; }
-  /// Whether nothing is ordered with the copy.
+  /// Returns whether there are no events and no streams.
   bool empty() const { return events_.empty() && order_.empty(); }
   bool no_streams() const { return order_.empty(); }
   /// Orders the copy with the streams that the arrays name.
@@ -33,7 +33,7 @@ class Before {
   void add(const std::vector<CopyPair>& pairs);
   /// Orders the copy with a library's current stream.
   void add_current(const CallerStream& stream) { StreamOrder::add(order_.around, stream); }
-  /// Sets the GPU of streams that do not name theirs, unless it is set.
+  /// Sets the GPU of streams that are given by their number alone, unless it is set.
   void note_device(int device) {
     if (device_ < 0) device_ = device;
   }

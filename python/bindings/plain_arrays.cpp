@@ -110,12 +110,6 @@ struct CupyNames {
   PyObject* dtype = PyUnicode_InternFromString("dtype");
 };
 
-nb::object attribute(nb::handle object, PyObject* name) {
-  nb::object found = nb::steal(PyObject_GetAttr(object.ptr(), name));
-  if (!found.is_valid()) PyErr_Clear();
-  return found;
-}
-
 /// Stores the whole numbers of a tuple. Returns their count; -1 if they are something else.
 int read_tuple(const nb::object& tuple, Point& numbers) {
   if (!tuple.is_valid() || PyTuple_CheckExact(tuple.ptr()) == 0) return -1;
@@ -133,18 +127,15 @@ int read_tuple(const nb::object& tuple, Point& numbers) {
 }
 
 bool is_cupy(PyTypeObject* type) {
-  const nb::object module =
-      attribute(nb::handle(reinterpret_cast<PyObject*>(type)), nb::str("__module__").ptr());
-  return module.is_valid() && PyUnicode_Check(module.ptr()) != 0 &&
-         PyUnicode_CompareWithASCIIString(module.ptr(), "cupy") == 0 &&
-         std::string_view(type->tp_name).ends_with("ndarray");
+  return is_of_module(type, "cupy") && std::string_view(type->tp_name).ends_with("ndarray");
 }
 
 /// Who describes the arrays of a type.
 enum class Reader { none, table, own, cupy };
 
-/// Returns the reader of an object's type. Each thread remembers the last one that is no table's,
-/// which table_of() remembers: to find out that a type has no table takes longer than a read.
+/// Returns the reader of an object's type. Each thread remembers the last type without an exchange
+/// table (table_of() remembers the last one with a table): to find out that a type has no table
+/// takes longer than to read an array.
 Reader reader_of(nb::handle object, TypeTable& found) {
   struct Last {
     PyTypeObject* type = nullptr;  // kept for ever: a thread may outlive the interpreter

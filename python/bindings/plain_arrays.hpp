@@ -17,7 +17,7 @@ struct ReadArray : PlainArray {
 /// are not known, that are empty or that cannot be written but should be.
 bool read_numpy(nb::handle object, bool writable, PlainArray& array);
 
-/// Where the library of a GPU's array is asked for its current stream.
+/// What gives the current stream of the library that made a GPU's array.
 struct StreamAsked {
   const ExchangeTable* table = nullptr;
   PyTypeObject* type = nullptr;  ///< of CuPy's arrays; null with a table, and for own arrays
@@ -34,8 +34,7 @@ bool read_gpu_array(nb::handle object, bool writable, ReadArray& array, StreamAs
 std::optional<std::uintptr_t> current_stream(const StreamAsked& asked, nb::handle array,
                                              int device);
 
-/// Returns the bytes of an array whose elements fill one block in the order of its dimensions; 0 of
-/// any other.
+/// Returns the bytes of an array whose elements fill one block in C order; 0 for any other array.
 std::int64_t block_bytes(const PlainArray& array);
 
 }  // namespace tranship::python

@@ -12,7 +12,7 @@
 namespace tranship::python {
 namespace {
 
-/// A prepared copy, its engine, and what a start needs to know of its arrays.
+/// A prepared copy, its engine, and what a start needs beside the arrays.
 struct BoundPrepared {
   std::shared_ptr<Engine> engine;
   PreparedCopy copy;
@@ -22,15 +22,15 @@ struct BoundPrepared {
   bool small = false;  ///< small_bytes at most
   bool typed = false;  ///< between types, which count bytes from the arrays' begins
 
-  /// Returns another array as the preparation has described its own.
+  /// Returns another array in the form in which the prepared ones were read.
   nb::object block(nb::handle array) const {
     if (!typed) return nb::borrow(array);
     return nb::module_::import_("tranship.typed_ends").attr("block")(array);
   }
 };
 
-/// Notes where the streams that the arrays name are asked for at each start, and waits for the
-/// work in those that are named but once.
+/// Notes what gives the streams of the arrays at each start. Waits for the work in streams that an
+/// array names only when it is read, since no later start finds them.
 void note_streams(BoundPrepared& made, const CopyPair& pair, const ObjectPair& objects) {
   for (const auto& [array, object] :
        {std::pair(&pair.target, &objects.second), {&pair.source, &objects.first}}) {
@@ -129,7 +129,7 @@ BoundEvent start_between(const BoundPrepared& self, nb::handle source, nb::handl
     given.target = array_of(self.block(target), true, Hold::object, before.follows());
     before.add(given.target);
   }
-  apply_region(given, self.region, {!source.is_none(), !target.is_none()});
+  unwrap(restrict_to(given, self.region, {!source.is_none(), !target.is_none()}));
   return start_in_order(self.engine, before, options,
                         [&] { return self.engine->start(self.copy, given, options); });
 }

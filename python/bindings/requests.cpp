@@ -1,7 +1,5 @@
 #include "requests.hpp"
 
-#include <algorithm>
-
 namespace tranship::python {
 
 Region region_of(nb::handle region) {
@@ -23,34 +21,6 @@ Region region_of(nb::handle region) {
 
 namespace {
 
-/// Restricts an array to ranges of dimensions that have the names of `names`.
-void apply_region(Array& array, const Region& region, const View& names) {
-  for (const NamedRange& range : region) {
-    const std::string& name = range.name;
-    const std::int64_t low = range.low;
-    const std::int64_t high = range.high;
-    const auto& space = names.mapping->space();
-    const auto found = std::find_if(space.begin(), space.end(),
-                                    [&](const Dimension& d) { return d.name == name; });
-    if (found == space.end()) {
-      std::string known;
-      for (const Dimension& d : space) known += (known.empty() ? "" : ", ") + d.name;
-      raise({ErrorCode::invalid_argument, "the region names dimension \"" + name +
-                                              "\", and the array has " +
-                                              (known.empty() ? "none" : known)});
-    }
-    const auto k = static_cast<std::size_t>(found - space.begin());
-    if (static_cast<int>(k) >= array.view.mapping->rank()) continue;  // copy() reports the ranks
-    if (low < 0 || high < low || high > array.view.extents[k]) {
-      raise({ErrorCode::out_of_range,
-             "the region [" + std::to_string(low) + ", " + std::to_string(high) + ") of \"" + name +
-                 "\" lies outside [0, " + std::to_string(array.view.extents[k]) + ")"});
-    }
-    array.view.lower[k] += low;
-    array.view.extents[k] = high - low;
-  }
-}
-
 /// Returns the type of one end; None stands for as many raw bytes as the other end has.
 Datatype type_of(nb::handle given, nb::handle other) {
   if (!given.is_none()) return nb::cast<Datatype>(given);
@@ -58,14 +28,6 @@ Datatype type_of(nb::handle given, nb::handle other) {
 }
 
 }  // namespace
-
-void apply_region(CopyPair& ends, const Region& region, WholeEnds whole) {
-  if (region.empty()) return;
-  // A plain array's dimensions, and thus the region, match the other array's by position.
-  const View names = ends.source.named ? ends.source.view : ends.target.view;
-  if (whole.source) apply_region(ends.source, region, names);
-  if (whole.target) apply_region(ends.target, region, ends.target.named ? ends.target.view : names);
-}
 
 void own(CopyPair& ends, nb::handle source, nb::handle target) {
   if (!ends.source.owner) ends.source.owner = keep(source);
@@ -90,11 +52,6 @@ CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_b
     options.planner = unwrap(planner_kind_from(nb::cast<std::string>(planner)));
   }
   options.buffer_bytes_max = buffer_bytes;
-  if (buffer_bytes < 0) {
-    raise({ErrorCode::invalid_argument,
-           "buffer_bytes=" + std::to_string(buffer_bytes) + " is negative",
-           "give a number of bytes, or 0 for no limit of this copy's own"});
-  }
   return options;
 }
 
@@ -103,9 +60,27 @@ void ReadRequest::read(nb::handle source, nb::handle target, const Region& regio
   const auto& [held, follows, objects] = reading;
   CopyPair& ends = pairs_->emplace_back(
       CopyPair{array_of(source, false, held, follows), array_of(target, true, held, follows)});
-  apply_region(ends, region);
+  unwrap(restrict_to(ends, region));
   if (held != Hold::nothing) own(ends, source, target);
   if (objects != nullptr) objects->emplace_back(nb::borrow(source), nb::borrow(target));
+}
+
+void ReadRequest::read_all(const Pairs& pairs, const Reading& reading) {
+  const auto& [held, follows, objects] = reading;
+  if (PyList_CheckExact(pairs.ptr()) || PyTuple_CheckExact(pairs.ptr())) {
+    pairs_->reserve(nb::len(pairs));
+  }
+  for (nb::handle pair : pairs) {
+    if (!nb::isinstance<nb::sequence>(pair) || nb::len(pair) != 2) {
+      raise({ErrorCode::invalid_argument, "a copy of the list is not a pair",
+             "give pairs (source, target)"});
+    }
+    const nb::object source(pair[0]);
+    const nb::object target(pair[1]);
+    if (objects != nullptr) objects->emplace_back(source, target);
+    pairs_->push_back(
+        {array_of(source, false, held, follows), array_of(target, true, held, follows)});
+  }
 }
 
 void ReadRequest::read_pages(nb::handle source, nb::handle target, nb::handle source_pages,

@@ -3,35 +3,19 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "base/lent_vector.hpp"
 #include "bindings.hpp"
+#include "engine/region.hpp"
 #include "integer_lists.hpp"
 
 namespace tranship::python {
 
-/// One entry of a region: a dimension's name and its half-open range.
-struct NamedRange {
-  std::string name;
-  std::int64_t low = 0;
-  std::int64_t high = 0;
-};
 using Region = std::vector<NamedRange>;
 
 /// Returns the ranges of a region from Python; none for None.
 Region region_of(nb::handle region);
-
-/// The ends of a copy that a region is yet to be applied to.
-struct WholeEnds {
-  bool source = true;
-  bool target = true;
-};
-
-/// Restricts both arrays to the region, where they are whole.
-void apply_region(CopyPair& ends, const Region& region, WholeEnds whole = {});
 
 /// Gives each array without an owner one that keeps its memory alive after the call.
 void own(CopyPair& ends, nb::handle source, nb::handle target);
@@ -41,9 +25,12 @@ void own(CopyPair& ends, nb::handle source, nb::handle target);
 Casting casting_of(nb::handle cast);
 
 /// cast: As for casting_of().
-/// @throws InvalidArgument for an unknown planner or rule, and a negative limit
+/// @throws InvalidArgument for an unknown planner or rule
 CopyOptions copy_options(int priority, nb::handle planner, std::int64_t buffer_bytes,
                          nb::handle cast);
+
+/// The two arrays of a copy, as Python objects.
+using ObjectPair = std::pair<nb::object, nb::object>;
 
 /// How arrays are read.
 struct Reading {
@@ -60,9 +47,7 @@ using TypedPairs =
 class ReadRequest {
  public:
   void read(nb::handle source, nb::handle target, const Region& region, const Reading& reading);
-  void read_all(const Pairs& pairs, const Reading& reading) {
-    add_pairs(pairs, reading.held, reading.follows, *pairs_, reading.objects);
-  }
+  void read_all(const Pairs& pairs, const Reading& reading);
   void read_pages(nb::handle source, nb::handle target, nb::handle source_pages,
                   nb::handle target_pages, const Reading& reading);
   void read_pieces(nb::handle source, nb::handle target, nb::handle source_offsets,

@@ -101,10 +101,16 @@ nb::dict described(const staging::TransferTotals& moved) {
   return all;
 }
 
+using Indices = std::vector<std::int64_t>;
+
+/// Returns the lower and the upper corner of a box.
+std::pair<Indices, Indices> corners_of(const Box& box) {
+  return {{box.lower.begin(), box.lower.begin() + box.rank},
+          {box.upper.begin(), box.upper.begin() + box.rank}};
+}
+
 nb::dict described(const VariableInfo& info) {
-  const auto corner = [&](const Point& point) {
-    return std::vector<std::int64_t>(point.begin(), point.begin() + info.bounds.rank);
-  };
+  const auto [lower, upper] = corners_of(info.bounds);
   nb::list versions;
   for (const staging::VersionInfo& version : info.versions) {
     nb::dict one;
@@ -116,8 +122,8 @@ nb::dict described(const VariableInfo& info) {
   nb::dict all;
   all["name"] = info.name;
   all["type"] = info.type;
-  all["lower"] = nb::cast(corner(info.bounds.lower));
-  all["upper"] = nb::cast(corner(info.bounds.upper));
+  all["lower"] = nb::cast(lower);
+  all["upper"] = nb::cast(upper);
   all["producers"] = info.producers;
   all["versions"] = versions;
   all["puts"] = described(info.traffic.puts);
@@ -158,20 +164,12 @@ void bind_staging_server(nb::module_& module) {
           nb::sig("def close(self) -> None"));
 }
 
-/// Returns the array with elements of the type that the service has for them: NumPy views those
-/// that are structures as bytes.
+/// Returns the array with elements of the type that the service calls `type`: NumPy has viewed
+/// structures as bytes.
 Array named(Array array, const std::string& type) {
   if (type.empty()) return array;
   const Mapping& mapping = *array.view.mapping;
-  const Placement& placement = mapping.fields()[0];
-  Mapping::StridedField field{placement.field, placement.offset, {}};
-  field.field.type = type;
-  for (std::size_t k = 0; k < mapping.space().size(); ++k) {
-    field.strides.push_back(placement.dimension[k].level[0].stride);
-  }
-  const View view = array.view;
-  array.view =
-      View{unwrap(Mapping::make_strided(mapping.space(), {field})), view.lower, view.extents};
+  array.view.mapping = mapping_of_field(mapping, mapping.fields()[0], type);
   return array;
 }
 
@@ -214,7 +212,6 @@ std::int64_t wait(BoundClient& self, const std::string& variable, const std::str
   return unwrap(run([&] { return self.client->wait(request, milliseconds(timeout)); }));
 }
 
-using Indices = std::vector<std::int64_t>;
 /// Versions that will never be whole, with the reasons.
 using Skipped = std::vector<std::pair<std::int64_t, std::string>>;
 
@@ -226,13 +223,9 @@ Skipped skipped_of(const std::vector<staging::SkippedVersion>& skipped) {
 
 /// The corners of what lies in a version, and its element type.
 std::tuple<Indices, Indices, std::string> described(const staging::VersionExtent& extent) {
-  Indices lower;
-  Indices upper;
-  for (int k = 0; k < extent.box.rank; ++k) {
-    const auto dimension = static_cast<std::size_t>(k);
-    const bool empty = (extent.empty_dimensions >> k & 1U) != 0;
-    lower.push_back(extent.box.lower[dimension]);
-    upper.push_back(empty ? lower.back() : extent.box.upper[dimension]);
+  auto [lower, upper] = corners_of(extent.box);
+  for (std::size_t k = 0; k < lower.size(); ++k) {
+    if ((extent.empty_dimensions >> k & 1U) != 0) upper[k] = lower[k];
   }
   return {lower, upper, extent.type};
 }
@@ -256,8 +249,8 @@ std::tuple<std::optional<std::int64_t>, Skipped> follow(BoundClient& self,
   return {found ? std::optional(*found) : std::nullopt, skipped_of(skipped)};
 }
 
-/// Waits for a version that is whole by its own bounds; as follow(). Unless it may wait, it returns
-/// no version where it would have to.
+/// Waits for a version whose boxes fill its own bounds, and returns it as follow() does. waits:
+/// False: it returns no version where it would have to wait.
 std::tuple<std::optional<std::int64_t>, Indices, Indices, std::string, Skipped> find_version(
     BoundClient& self, const std::string& variable, const std::string& which, std::int64_t version,
     double timeout, bool waits) {
@@ -295,10 +288,7 @@ std::vector<std::pair<Indices, Indices>> version_boxes(BoundClient& self,
   std::vector<std::pair<Indices, Indices>> all;
   for (const Box& box : unwrap(
            run([&] { return self.client->boxes_of(variable, version, milliseconds(timeout)); }))) {
-    const auto corner = [&](const Point& point) {
-      return Indices(point.begin(), point.begin() + box.rank);
-    };
-    all.emplace_back(corner(box.lower), corner(box.upper));
+    all.push_back(corners_of(box));
   }
   return all;
 }

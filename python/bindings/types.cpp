@@ -1,5 +1,4 @@
 // Types of elements at places, and copies between them, in Python.
-#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <span>
@@ -7,7 +6,7 @@
 
 #include "datatypes/type_form.hpp"
 #include "integer_lists.hpp"
-#include "plain_types.hpp"
+#include "known_copies.hpp"
 
 namespace tranship::python {
 namespace {
@@ -161,14 +160,8 @@ void bind_constructors(nb::module_& module) {
 void bind_types(nb::module_& module) {
   bind_datatype(module);
   bind_constructors(module);
-  module.def(
-      "pack_now",
-      [](const std::shared_ptr<Engine>& engine, nb::handle array, std::int64_t array_bytes,
-         const Datatype& type, nb::handle packed, std::int64_t packed_bytes, bool unpacks) {
-        return pack_now(*engine, array, array_bytes, type, packed, packed_bytes, unpacks);
-      },
-      nb::arg("engine"), nb::arg("array"), nb::arg("array_bytes"), nb::arg("type"),
-      nb::arg("packed"), nb::arg("packed_bytes"), nb::arg("unpacks"));
+  module.def("pack_known", &pack_known, nb::arg("engine"), nb::arg("places").none(),
+             nb::arg("packed").none(), nb::arg("type"), nb::arg("unpacks"));
 }
 
 }  // namespace tranship::python

@@ -30,6 +30,7 @@ from .arrays import DeviceArray
 from .arrays.allocation import new_array
 from .arrays.dtypes import dtype_fields
 from .arrays.fitting import (
+    Asked,
     copy_fitted,
     fitted_pairs,
     plan_fitted,
@@ -43,7 +44,14 @@ from .halo import Halo, Neighbours, plan_halo
 from .settings import CastName, PlannerName, Region, Settings, Shape, setting_overrides
 from .topology import describe_here
 from .type_constructors import Base, TypePair
-from .typed_ends import listed, packed_places, refuse_pairs, short_type, typed_arrays, typed_pairs
+from .typed_ends import (
+    is_one_item,
+    listed,
+    packed_places,
+    refuse_pairs,
+    typed_arrays,
+    typed_pairs,
+)
 
 __all__ = ["Engine"]
 
@@ -177,8 +185,9 @@ class Engine(Connecting):
                 source, target, region, priority, after, planner, buffer_bytes, stream, cast, notify
             )
         except Exception as error:
-            options = region, priority, after, planner, buffer_bytes, stream, cast, notify
-            return copy_fitted(self._core, error, source, target, *options)
+            ends = self._core, source, target
+            asked = Asked("copy", *ends, region, priority, planner, buffer_bytes, cast)
+            return copy_fitted(asked, error, after, stream, notify)
 
     @guards_itself
     def copy_all(
@@ -271,11 +280,9 @@ class Engine(Connecting):
             Closed: The engine is closed.
         """
         try:
-            if short := short_type(source, type, count, stream):
-                out = np.empty(short.nbytes, np.uint8) if out is None else out
-                if short_type(out, type, count, stream) and _core.pack_now(
-                    self._core, source, source.nbytes, short, out, out.nbytes, False
-                ):
+            if is_one_item(type, count, stream):
+                out = np.empty(type.nbytes, np.uint8) if out is None else out
+                if _core.pack_known(self._core, source, out, type, False):
                     return out
             arrays, items = typed_arrays(source, type, count)
             nbytes = sum(item.nbytes for item in items)
@@ -313,11 +320,10 @@ class Engine(Connecting):
             Closed: The engine is closed.
         """
         try:
-            short = short_type(target, type, count, stream)
-            if short and short_type(packed, type, count, stream):
-                sizes = packed.nbytes, True
-                if _core.pack_now(self._core, target, target.nbytes, short, packed, *sizes):
-                    return
+            if is_one_item(type, count, stream) and _core.pack_known(
+                self._core, target, packed, type, True
+            ):
+                return
             arrays, items = typed_arrays(target, type, count)
         except Exception as error:
             refuse_call("unpack()", error)
@@ -509,8 +515,9 @@ class Engine(Connecting):
                 self._core, source, target, region, priority, planner, buffer_bytes, cast
             )
         except Exception as error:
-            options = region, priority, planner, buffer_bytes, cast
-            return prepare_fitted(self._core, error, source, target, *options)
+            ends = self._core, source, target
+            asked = Asked("prepare", *ends, region, priority, planner, buffer_bytes, cast)
+            return prepare_fitted(asked, error)
 
     def prepare_all(
         self,
@@ -646,8 +653,9 @@ class Engine(Connecting):
         try:
             return self._core.plan(source, target, region, priority, planner, buffer_bytes, cast)
         except Exception as error:
-            options = region, priority, planner, buffer_bytes, cast
-            return plan_fitted(self._core, error, source, target, *options)
+            ends = self._core, source, target
+            asked = Asked("plan", *ends, region, priority, planner, buffer_bytes, cast)
+            return plan_fitted(asked, error)
 
     def pin(self, array: npt.NDArray[Any]) -> Pinned:
         """Pins the memory of an array in place, so that GPUs reach it at the link's speed.

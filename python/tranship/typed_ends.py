@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeGuard
 
 import numpy as np
 
@@ -15,10 +15,10 @@ from .type_constructors import Base, TypePair, as_type, contiguous, hindexed_blo
 __all__ = [
     "TypedCopy",
     "block",
+    "is_one_item",
     "listed",
     "packed_places",
     "refuse_pairs",
-    "short_type",
     "typed_arrays",
     "typed_pairs",
 ]
@@ -135,19 +135,6 @@ def packed_places(types: Sequence[Datatype]) -> list[Datatype]:
     return places
 
 
-SHORT_BYTES = 64 << 10
-"""Largest pack or unpack that is carried at once, with the interpreter's lock held."""
-
-
-def short_type(array: Any, type: Any, count: Any, stream: Any) -> Datatype | None:
-    """Returns the type if a pack or unpack of it may be short enough to be carried at once."""
-    short = (
-        array.__class__ is np.ndarray
-        and type.__class__ is Datatype
-        and type.nbytes <= SHORT_BYTES
-        and count.__class__ is int
-        and count == 1
-        and stream is None
-        and not array.dtype.hasobject
-    )
-    return type if short else None
+def is_one_item(type: Any, count: Any, stream: Any) -> TypeGuard[Datatype]:
+    """Returns whether a pack or unpack has one item and no stream, so that it may be known."""
+    return type.__class__ is Datatype and stream is None and count.__class__ is int and count == 1

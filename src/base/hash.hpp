@@ -1,9 +1,10 @@
-// The one mixer of hashes of numbers.
+// Hashes of numbers and of text. There are no others.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace tranship {
 
@@ -24,6 +25,16 @@ constexpr std::uint64_t hash_of(std::span<const std::int64_t> numbers) {
   }
   if (k < numbers.size()) even = mixed(even, static_cast<std::uint64_t>(numbers[k]));
   return mixed(even, odd);
+}
+
+/// Returns the FNV-1a hash of a text (Fowler, Noll, Vo), which is the same in every process and
+/// never 0.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char letter : text) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
+  }
+  return hash == 0 ? 1 : hash;
 }
 
 }  // namespace tranship

@@ -95,13 +95,6 @@ Result<std::vector<std::int64_t>> strides_of(const tranship_array& array, std::i
   return own_strides(array);
 }
 
-/// The names of an index space, separated by commas.
-std::string names_of(const IndexSpace& space) {
-  std::string names;
-  for (const Dimension& dimension : space) names += (names.empty() ? "" : ", ") + dimension.name;
-  return names.empty() ? "none" : names;
-}
-
 /// "F, d1, d0": the fields fastest, then the last dimension.
 std::string c_order(const IndexSpace& space) {
   std::string order = "F";
@@ -167,34 +160,15 @@ Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout)
   return Mapping::make(std::move(*space), std::move(*fields), *order);
 }
 
-Status restrict_to(Array& array, const Ranges& ranges, const View& names) {
-  if (Status s = check_list({"the number of ranges", ranges.count}, {{"region", ranges.first}});
-      !s) {
-    return s;
+Result<std::vector<NamedRange>> region_of(const tranship_range* ranges, std::int64_t count) {
+  const Status given = check_list({"the number of ranges", count}, {{"region", ranges}});
+  if (!given) return given.error();
+  std::vector<NamedRange> region;
+  for (std::int64_t k = 0; k < count; ++k) {
+    if (Status s = check_given({{"name", ranges[k].name}}); !s) return s.error();
+    region.push_back({ranges[k].name, ranges[k].lower, ranges[k].upper});
   }
-  for (std::int64_t j = 0; j < ranges.count; ++j) {
-    const tranship_range& range = ranges.first[j];
-    if (Status given = check_given({{"name", range.name}}); !given) return given;
-    const std::string name = range.name;
-    const IndexSpace& space = names.mapping->space();
-    const auto found = std::find_if(space.begin(), space.end(),
-                                    [&](const Dimension& one) { return one.name == name; });
-    if (found == space.end()) {
-      return invalid_with("the region names dimension \"" + name + "\"",
-                          "the array's dimensions are " + names_of(space));
-    }
-    const auto k = static_cast<std::size_t>(found - space.begin());
-    if (static_cast<int>(k) >= array.view.mapping->rank()) continue;  // copy() reports the ranks
-    if (range.lower < 0 || range.upper < range.lower || range.upper > array.view.extents[k]) {
-      return Error{ErrorCode::out_of_range, "the region [" + std::to_string(range.lower) + ", " +
-                                                std::to_string(range.upper) + ") of \"" + name +
-                                                "\" lies outside [0, " +
-                                                std::to_string(array.view.extents[k]) + ")"};
-    }
-    array.view.lower[k] += range.lower;
-    array.view.extents[k] = range.upper - range.lower;
-  }
-  return {};
+  return region;
 }
 
 Result<Field> field_of(const char* type) {

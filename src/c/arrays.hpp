@@ -1,11 +1,11 @@
-// Arrays, layouts and ranges as a C program describes them, as the core has them.
+// Arrays, layouts and regions of C programs, converted to those of the core.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "engine/array.hpp"
+#include "engine/region.hpp"
 #include "gpu/gpus.hpp"
 #include "staging/model/box.hpp"
 #include "tranship/array.h"
@@ -32,19 +32,12 @@ Result<Array> array_of(const tranship_array& array, const Gpus* gpus);
 /// @error invalid_argument for a name, an extent, a type or an order that is not usable
 Result<std::shared_ptr<const Mapping>> mapping_of(const tranship_layout& layout);
 
-/// Sets the array's memory to the GPU's if its address is one of a GPU, and else whether another
-/// address may show the same bytes.
+/// Sets the memory of an array whose address is a GPU's. For any other array sets the backing: its
+/// own, if its memory is mapped nowhere else.
 void locate(Array& array, const Gpus* gpus);
 
-/// Ranges that a caller gave: an address and a number.
-struct Ranges {
-  const tranship_range* first = nullptr;
-  std::int64_t count = 0;
-};
-
-/// Restricts an array to ranges of named dimensions. `names`: the view whose dimensions have the
-/// names; its dimension k is the array's dimension k.
-/// @error invalid_argument for a name that `names` does not have; out_of_range
-Status restrict_to(Array& array, const Ranges& ranges, const View& names);
+/// Returns the ranges of a list that a caller gave.
+/// @error invalid_argument for a list or a name that is null
+Result<std::vector<NamedRange>> region_of(const tranship_range* ranges, std::int64_t count);
 
 }  // namespace tranship::c_api

@@ -1,7 +1,6 @@
 // Copies, events and plans, as C sees them.
 #include <algorithm>
 #include <span>
-#include <string>
 #include <variant>
 
 #include "c/arrays.hpp"
@@ -50,11 +49,6 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
     options.casting = *casting;
   }
   options.buffer_bytes_max = given.buffer_bytes;
-  if (given.buffer_bytes < 0) {
-    return Error{ErrorCode::invalid_argument,
-                 "buffer_bytes=" + std::to_string(given.buffer_bytes) + " is negative",
-                 "give a number of bytes, or 0 for no limit of this copy's own"};
-  }
   auto start =
       start_options_of(given.has_stream != 0, given.stream, given.after, given.after_count);
   if (!start) return start.error();
@@ -62,21 +56,12 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
   return options;
 }
 
-/// Restricts both sides to the region. Dimensions of an array without names of its own match the
-/// other side's by position, and so does the region.
-Status apply(const Ranges& region, CopyPair& ends) {
-  const View names = ends.source.named ? ends.source.view : ends.target.view;
-  const View target_names = ends.target.named ? ends.target.view : names;
-  if (Status status = restrict_to(ends.source, region, names); !status) return status;
-  return restrict_to(ends.target, region, target_names);
-}
-
-/// The two arrays of a copy, in the region that the options may have. Whole instances are not
-/// copied: the caller's stay during the call.
+/// The two arrays of a copy: the caller's own, which stay during the call, or, if the options have
+/// a region, parts of them.
 struct Ends {
   const Array* source = nullptr;
   const Array* target = nullptr;
-  CopyPair parts;  ///< what the pointers lead to, if there is a region
+  CopyPair parts;  ///< the parts in the region, to which the pointers refer; unused without one
 };
 
 /// Calls `use` with the engine, the ends and the options of a copy of one whole array, checked.
@@ -92,11 +77,13 @@ Status with_call(tranship_engine* engine, const tranship_instance* source,
   const auto converted = options_of(*read);
   if (!converted) return converted.error();
   Ends ends{&source->array, &target->array, {}};
-  if (read->region_count > 0) {
+  if (read->region_count != 0) {
     ends.parts = {source->array, target->array};
     ends.source = &ends.parts.source;
     ends.target = &ends.parts.target;
-    if (Status s = apply({read->region, read->region_count}, ends.parts); !s) return s;
+    const auto region = region_of(read->region, read->region_count);
+    if (!region) return region.error();
+    if (Status s = restrict_to(ends.parts, *region); !s) return s;
   }
   return use_call(std::move(*used), ends, *converted);
 }

@@ -1,8 +1,7 @@
-// What every call that starts or prepares copies does with its arguments and its handles.
+// Arguments and handles of calls that start or prepare copies.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <utility>
 #include <vector>
 

@@ -1,5 +1,4 @@
-// What every function of the C API does at its edge: checks its arguments, turns failures into
-// codes.
+// Checks of the arguments of the C API's functions, and codes for their failures.
 #pragma once
 
 #include <chrono>
@@ -63,7 +62,7 @@ Status caught(const Work& work) noexcept {
   }
 }
 
-/// Returns the same as a code.
+/// Returns the code of what `work` returns or throws.
 template <typename Work>
 tranship_code guarded(const Work& work) noexcept {
   const Status status = caught(work);

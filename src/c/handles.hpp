@@ -1,4 +1,4 @@
-// What stands behind the handles of the C API.
+// The structs of the C API's handles.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
 // Instances and files, as C sees them.
 #include <algorithm>
-#include <limits>
 #include <string>
 #include <string_view>
 
 #include "c/arrays.hpp"
 #include "c/handles.hpp"
 #include "channels/file/file.hpp"
+#include "engine/memory_array.hpp"
 
 using namespace tranship;
 using namespace tranship::c_api;
@@ -66,19 +66,9 @@ Result<Array> allocated(Engine& engine, std::shared_ptr<const Mapping> mapping,
   return array;
 }
 
-Result<FileMode> file_mode(const char* mode) {
-  const std::string_view text = mode == nullptr ? "r" : mode;
-  if (text == "r") return FileMode::read;
-  if (text == "w") return FileMode::replace;
-  if (text == "r+") return FileMode::update;
-  return Error{ErrorCode::invalid_argument,
-               "the mode is \"" + std::string(text.substr(0, 32)) + "\"",
-               "use \"r\", \"w\" or \"r+\""};
-}
-
 Result<Array> open_file(const char* path, std::shared_ptr<const Mapping> mapping,
                         const tranship_file_options& given) {
-  const auto mode = file_mode(given.mode);
+  const auto mode = file_mode_from(given.mode == nullptr ? "r" : given.mode);
   if (!mode) return mode.error();
   FileOptions options;
   options.mode = *mode;
@@ -156,17 +146,10 @@ tranship_code tranship_instance_of_memory(tranship_engine* engine, void* data, i
     *instance = nullptr;
     auto mapping = mapping_of(*layout);
     if (!mapping) return mapping.error();
-    if (bytes < std::max<std::int64_t>((*mapping)->end_bytes(), 0)) {
-      return Error{ErrorCode::invalid_argument,
-                   "the memory has " + std::to_string(bytes) + " bytes, and the layout \"" +
-                       (*mapping)->layout().to_string() + "\" needs " +
-                       std::to_string((*mapping)->end_bytes()),
-                   "give more memory or smaller extents"};
-    }
-    Array array =
-        array_at(std::move(*mapping), static_cast<std::byte*>(data), "an instance in host memory");
-    locate(array, (*used)->gpus().get());
-    *instance = instance_of(std::move(*used), std::move(array));
+    auto array = array_in_memory(std::move(*mapping), static_cast<std::byte*>(data), bytes);
+    if (!array) return array.error();
+    locate(*array, (*used)->gpus().get());
+    *instance = instance_of(std::move(*used), std::move(*array));
     return {};
   });
 }
@@ -192,9 +175,10 @@ tranship_code tranship_instance_part(const tranship_instance* whole, const trans
     if (Status given = check_given({{"whole", whole}, {"part", part}}); !given) return given;
     if (Status here = check_here(*whole); !here) return here;
     *part = nullptr;
+    const auto region = region_of(ranges, range_count);
+    if (!region) return region.error();
     Array array = whole->array;
-    const Ranges kept{ranges, range_count};
-    if (Status status = restrict_to(array, kept, array.view); !status) return status;
+    if (Status s = restrict_to(array, *region, array.view); !s) return s;
     *part = instance_of(whole->engine, std::move(array));
     return {};
   });

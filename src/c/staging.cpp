@@ -174,6 +174,28 @@ Status get(Client& client, VersionChoice which, std::int64_t& version, const Mov
   return found ? Status{} : Status(found.error());
 }
 
+/// Names and values of arguments that must not be null.
+using Arguments = std::initializer_list<std::pair<const char*, const void*>>;
+
+/// Checks the arguments and runs `work(client)`.
+template <typename Work>
+tranship_code with_client(tranship_staging* staging, Arguments arguments, const Work& work) {
+  return guarded([&]() -> Status {
+    const auto open = use(staging, arguments);
+    return open ? work(*(*open)->client) : Status(open.error());
+  });
+}
+
+/// Checks the arguments and runs `work(client, timeout)`.
+template <typename Work>
+tranship_code with_client(tranship_staging* staging, Arguments arguments, double timeout,
+                          const Work& work) {
+  return with_client(staging, arguments, [&](Client& client) -> Status {
+    const auto patience = duration(timeout);
+    return patience ? work(client, *patience) : Status(patience.error());
+  });
+}
+
 /// Checks the arguments and runs `work(client, move)`.
 template <typename Work>
 Status move_now(tranship_staging* staging, const char* variable, const tranship_array* array,
@@ -362,15 +384,11 @@ tranship_code tranship_get_latest(tranship_staging* staging, const char* variabl
 
 tranship_code tranship_wait_next(tranship_staging* staging, const char* variable, int64_t after,
                                  const tranship_array* box, double timeout, int64_t* version) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, {{"variable", variable}, {"box", box}, {"version", version}});
-    if (!open) return open.error();
+  const Arguments given{{"variable", variable}, {"box", box}, {"version", version}};
+  return with_client(staging, given, timeout, [&](Client& client, auto patience) -> Status {
     const auto whole = box_of(*box);
     if (!whole) return whole.error();
-    const auto patience = duration(timeout);
-    if (!patience) return patience.error();
-    const auto found =
-        (*open)->client->wait({variable, VersionChoice::next, after, *whole}, *patience);
+    const auto found = client.wait({variable, VersionChoice::next, after, *whole}, patience);
     if (!found) return found.error();
     *version = *found;
     return {};
@@ -379,9 +397,8 @@ tranship_code tranship_wait_next(tranship_staging* staging, const char* variable
 
 tranship_code tranship_define(tranship_staging* staging, const char* variable, const char* type,
                               const tranship_array* domain, int writers) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, {{"variable", variable}, {"type", type}, {"domain", domain}});
-    if (!open) return open.error();
+  const Arguments given{{"variable", variable}, {"type", type}, {"domain", domain}};
+  return with_client(staging, given, [&](Client& client) -> Status {
     const auto field = field_of(type);
     if (!field) return field.error();
     if (writers < 0) {
@@ -391,25 +408,20 @@ tranship_code tranship_define(tranship_staging* staging, const char* variable, c
     }
     const auto whole = box_of(*domain);
     if (!whole) return whole.error();
-    return (*open)->client->define(variable, *field, *whole, writers);
+    return client.define(variable, *field, *whole, writers);
   });
 }
 
 tranship_code tranship_discard(tranship_staging* staging, const char* variable, int64_t version) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, {{"variable", variable}});
-    return open ? (*open)->client->discard(variable, version) : Status(open.error());
-  });
+  return with_client(staging, {{"variable", variable}},
+                     [&](Client& client) { return client.discard(variable, version); });
 }
 
 tranship_code tranship_describe(tranship_staging* staging, const char* name, double timeout,
                                 tranship_variable* variable) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, {{"name", name}, {"variable", variable}});
-    if (!open) return open.error();
-    const auto patience = duration(timeout);
-    if (!patience) return patience.error();
-    const auto info = (*open)->client->describe(name, *patience);
+  const Arguments given{{"name", name}, {"variable", variable}};
+  return with_client(staging, given, timeout, [&](Client& client, auto patience) {
+    const auto info = client.describe(name, patience);
     return info ? fill(*variable, *info) : Status(info.error());
   });
 }
@@ -417,12 +429,9 @@ tranship_code tranship_describe(tranship_staging* staging, const char* name, dou
 tranship_code tranship_describe_version(tranship_staging* staging, const char* name,
                                         int64_t version, double timeout,
                                         tranship_variable* variable) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, {{"name", name}, {"variable", variable}});
-    if (!open) return open.error();
-    const auto patience = duration(timeout);
-    if (!patience) return patience.error();
-    const auto extent = (*open)->client->extent_of(name, version, *patience);
+  const Arguments given{{"name", name}, {"variable", variable}};
+  return with_client(staging, given, timeout, [&](Client& client, auto patience) {
+    const auto extent = client.extent_of(name, version, patience);
     return extent ? fill(*variable, name, *extent) : Status(extent.error());
   });
 }
@@ -430,12 +439,9 @@ tranship_code tranship_describe_version(tranship_staging* staging, const char* n
 tranship_code tranship_wait_next_version(tranship_staging* staging, const char* name, int64_t after,
                                          double timeout, int64_t* version,
                                          tranship_variable* variable) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, {{"name", name}, {"version", version}, {"variable", variable}});
-    if (!open) return open.error();
-    const auto patience = duration(timeout);
-    if (!patience) return patience.error();
-    const auto found = (*open)->client->find_version({name, VersionChoice::next, after}, *patience);
+  const Arguments given{{"name", name}, {"version", version}, {"variable", variable}};
+  return with_client(staging, given, timeout, [&](Client& client, auto patience) -> Status {
+    const auto found = client.find_version({name, VersionChoice::next, after}, patience);
     if (!found) return found.error();
     Status status = fill(*variable, name, *found);
     if (status) *version = found->version;
@@ -444,10 +450,8 @@ tranship_code tranship_wait_next_version(tranship_staging* staging, const char* 
 }
 
 tranship_code tranship_nothing(tranship_staging* staging, const char* variable, int64_t version) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, {{"variable", variable}});
-    return open ? (*open)->client->nothing(variable, version, version) : Status(open.error());
-  });
+  return with_client(staging, {{"variable", variable}},
+                     [&](Client& client) { return client.nothing(variable, version, version); });
 }
 
 tranship_code tranship_put_async(tranship_staging* staging, const char* variable, int64_t version,
@@ -510,11 +514,9 @@ void tranship_request_free(tranship_request* request) {
 }
 
 tranship_code tranship_ls(tranship_staging* staging, tranship_listing** listing) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, {{"listing", listing}});
-    if (!open) return open.error();
+  return with_client(staging, {{"listing", listing}}, [&](Client& client) -> Status {
     *listing = nullptr;
-    auto variables = (*open)->client->list();
+    auto variables = client.list();
     if (!variables) return variables.error();
     *listing = std::make_unique<tranship_listing>(std::move(*variables)).release();
     return {};

@@ -14,15 +14,15 @@
 
 namespace tranship::c_api {
 
-/// Runs jobs in the order of the calls of run(), on up to four threads, each started when a job
-/// finds no idle one. A job that waits for others has no thread: one more thread, which watches,
-/// gives it back when something has changed, and half of the threads at most try such jobs again.
-/// Any thread may call run(). The destructor waits until all jobs have ended.
+/// Runs jobs in the order of the calls of run(), on up to four threads, each of which is started
+/// when a job finds no idle thread. A job that has to wait for other clients gives its thread back.
+/// One more thread waits for notices, and queues such jobs again when one has come; at most half of
+/// the threads run them. Any thread may call run(). The destructor waits until all jobs have ended.
 class Workers {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// What tells that others have done something, as a client of the staging service does.
+  /// Notices of the staging service, which come when other clients have done something.
   struct Notices {
     std::function<std::uint64_t()> count;
     std::function<void(std::uint64_t seen, std::chrono::milliseconds timeout)> wait;
@@ -54,7 +54,7 @@ class Workers {
  private:
   struct Waiting {
     Job job;
-    std::uint64_t seen = 0;   ///< notices that had come when it was tried
+    std::uint64_t seen = 0;   ///< count of notices when the job was last tried
     Clock::time_point due{};  ///< when it is tried again at the latest
     bool hasty = false;       ///< whether it was tried again at once
   };
@@ -71,8 +71,8 @@ class Workers {
   std::mutex mutex_;  ///< guards all following members
   std::condition_variable changed_;
   std::deque<Waiting> jobs_;     ///< that were not tried yet
-  std::deque<Waiting> again_;    ///< to be tried again
-  std::deque<Waiting> waiting_;  ///< for a notice
+  std::deque<Waiting> again_;    ///< jobs to be tried again
+  std::deque<Waiting> waiting_;  ///< jobs that wait for a notice
   std::vector<std::thread> threads_;
   std::thread watcher_;
   std::size_t idle_ = 0;

@@ -1,10 +1,10 @@
 #include "data/mapping.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <numeric>
 
+#include "base/hash.hpp"
 #include "data/slice.hpp"
 #include "data/type_numbers.hpp"
 
@@ -307,7 +307,7 @@ void Mapping::finish() {
       fields_.size() == 1 && std::all_of(fields_[0].dimension.begin(), fields_[0].dimension.end(),
                                          [](const Levels& levels) { return levels.count == 1; });
   type_number_ = plain ? type_number_of(fields_[0].field.type, fields_[0].field.bytes) : 0;
-  hash_ = std::hash<std::string>{}(key);
+  hash_ = hash_of(key);
   key_ = std::move(key);
 }
 

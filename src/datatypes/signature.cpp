@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "base/hash.hpp"
+
 namespace tranship {
 namespace {
 
@@ -19,15 +21,6 @@ std::uint64_t times(std::uint64_t a, std::uint64_t b) {
 std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t sum = a + b;
   return sum >= modulus ? sum - modulus : sum;
-}
-
-/// Returns the FNV-1a hash of a text (Fowler, Noll, Vo), never 0.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char letter : text) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  }
-  return hash == 0 ? 1 : hash;
 }
 
 std::int64_t alignment_of(char kind, std::int64_t bytes) {

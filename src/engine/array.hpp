@@ -33,14 +33,15 @@ class Liveness {
   /// Counts a copy among the array's users until the answer is released: the owner waits for that
   /// before it takes the memory back. Null if the owner has taken it back.
   virtual std::shared_ptr<void> hold() const = 0;
-  /// The same for a copy on the caller's thread: false if the owner has taken it back.
+  /// Counts a copy on the caller's thread among the array's users until end_copy(). Returns false
+  /// if the owner has taken the array back.
   virtual bool begin_copy() const = 0;
   virtual void end_copy() const = 0;
-  /// Where one of this process's GPUs finds an array that lies on a GPU: each GPU has an address of
-  /// its own for the memory of another process.
+  /// Returns the address at which one of this process's GPUs reaches an array on a GPU: the memory
+  /// of another process is mapped for each GPU at an address of its own.
   /// @error what the driver refused; not_found if the owner has taken the array back
   virtual Result<std::byte*> address_for(int gpu) const = 0;
-  /// The array itself, which lives as long as this object.
+  /// Returns the array itself, which lives as long as this object.
   virtual const fabric::RemoteArray& remote() const = 0;
 };
 
@@ -71,8 +72,8 @@ inline bool is_opened(const Array& array) {
   return array.memory_kind == MemoryKind::device && array.liveness != nullptr;
 }
 
-/// The GPU that must carry a copy between two GPUs, since an array of another process is open for
-/// it; -1: both arrays are of this process.
+/// Returns the GPU that must carry a copy between two GPUs: the one for which another process's
+/// array is mapped. -1: both arrays are this process's, and either GPU can carry it.
 inline int carrier_of(const Array& source, const Array& target) {
   if (is_opened(target)) return target.opened_for;
   return is_opened(source) ? source.opened_for : -1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -175,12 +176,15 @@ bool is_resolved(const Array& array) {
   return array.memory_kind != MemoryKind::host && array.memory_kind != MemoryKind::shared;
 }
 
+Status check_writable(const Array& target) {
+  if (target.writable) return {};
+  return invalid("the target is read-only: " + target.name,
+                 "copy to an array that can be written (NumPy: array.flags.writeable; a File: mode "
+                 "\"r+\" or \"w\")");
+}
+
 Result<View> check_pair(const Array& source, const Array& target) {
-  if (!target.writable) {
-    return Error{ErrorCode::invalid_argument, "the target is read-only: " + target.name,
-                 "copy to an array that can be written (NumPy: array.flags.writeable; a File: "
-                 "mode \"r+\" or \"w\")"};
-  }
+  if (Status s = check_writable(target); !s) return s.error();
   if (Status s = check_liveness(source.liveness, target.liveness); !s) return s.error();
   if (Status status = check_view(source, "source"); !status) return status.error();
   if (Status status = check_view(target, "target"); !status) return status.error();
@@ -235,12 +239,7 @@ bool same_place(const Array& a, const Array& b) {
 Status check_overlap(const Array& source, const Array& target, const View& target_view) {
   const auto distance = distance_between(source, target);
   if (!distance) return {};
-  const Mapping& a = *source.view.mapping;
-  const Mapping& b = *target_view.mapping;
-  if (a.end_bytes() <= *distance + b.begin_bytes() ||
-      *distance + b.end_bytes() <= a.begin_bytes()) {
-    return {};
-  }
+  if (lie_apart(*source.view.mapping, *target_view.mapping, *distance)) return {};
   if (!overlaps(source.view, target_view, *distance)) return {};
   return invalid("source and target overlap (" + source.name + ")",
                  "copy to an array of its own first");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -26,6 +25,9 @@ Status check_liveness(const std::shared_ptr<const Liveness>& source,
 
 /// Whether it is known in which memory the array lies, without asking the driver.
 bool is_resolved(const Array& array);
+
+/// @error invalid_argument for a read-only array
+Status check_writable(const Array& target);
 
 /// Checks all that a copy requires of its two ends, except that they do not overlap. Returns the
 /// target's box, with its dimensions in the source's order.

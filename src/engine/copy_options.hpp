@@ -21,10 +21,11 @@ struct StartOptions {
   std::optional<std::uintptr_t> stream{};
   /// The GPU of the stream; -1: that of the source, if it lies on one, else that of the target.
   int stream_device = -1;
-  /// Later work of `stream` must follow the copy, and the caller waits for whatever does not run in
-  /// it (end_order()): what is short may be carried within the call.
+  /// Whether later work in `stream` must follow the copy. The caller then waits for copies that do
+  /// not run in the stream (end_order()), so that a short one may be carried within the call.
   bool in_order = false;
-  /// The caller starts other copies next: the call does not wait for a peer's answer.
+  /// Whether the caller starts other copies next, so that the call must not wait for a peer's
+  /// answer.
   bool among_others = false;
   /// Name of the notice that the owners of the other processes' arrays get once all bytes have
   /// arrived; refers to the caller's text. Empty: there is none.

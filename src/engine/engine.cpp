@@ -13,7 +13,7 @@
 #include "channels/host/host_channel.hpp"
 #include "engine/checks.hpp"
 #include "engine/processes.hpp"
-#include "engine/waiting.hpp"
+#include "engine/recipe/recipe_maker.hpp"
 
 namespace tranship {
 namespace {
@@ -45,7 +45,8 @@ BufferSource host_buffers() {
   return {allocate_large_pages, [](std::byte* buffer, std::int64_t) { std::free(buffer); }};
 }
 
-/// Whether load cannot change the recipe: no worker of the driver carries a part of it.
+/// Returns whether the recipe would be the same under any load: plans of copies that the driver's
+/// workers carry depend on what is queued.
 bool is_lasting(const Recipe& recipe) {
   return !recipe.steps.empty() && std::ranges::all_of(recipe.steps, [](const RecipeStep& step) {
     return step.carrier != Carrier::transfer && step.carrier != Carrier::nothing;
@@ -218,7 +219,7 @@ Status Engine::close() {
   const Error why{ErrorCode::closed, "the engine was closed before the transfer ended"};
   driver_->stop(why);
   if (gpu_side_) gpu_side_->pinning().stop();
-  // Peers are told that this process leaves once it does not touch their memory any more.
+  // Peers learn that this process leaves only after its last access to their memory.
   const auto end = std::chrono::steady_clock::now() + copies_end_max;
   const auto left = [&] { return end - std::chrono::steady_clock::now(); };
   (void)lifetime_.wait_empty(left());
@@ -372,7 +373,8 @@ Result<Event> Engine::make_and_start(const CopyRequest& request,
   auto event = carriers_->start(*recipe, request.pairs, options);
   const bool remembers = event && use.kept && is_lasting(*recipe) &&
                          !carriers_->is_captured(options, request.pairs[0]);
-  // Why it cannot be made ready the next copy says, which is then planned at its start.
+  // A recipe that cannot be made ready is not remembered: the next copy is planned at its start,
+  // and reports the error.
   if (!remembers) return event;
   const auto entered = lifetime_.enter();
   if (entered && maker_->make_ready(*recipe, request.pairs, false)) {

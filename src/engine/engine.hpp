@@ -29,13 +29,13 @@
 #include "machine/profile.hpp"
 #include "os/mapped_files.hpp"
 #include "os/trace_file.hpp"
-#include "plan/cache.hpp"
 #include "plan/plan.hpp"
 #include "runtime/thread_driver.hpp"
 
 namespace tranship {
 
 class Processes;
+class RecipeMaker;
 class SharedMemory;
 
 /// Owns channels, workers, buffers and the links to other processes. Any thread may call any
@@ -147,12 +147,14 @@ class Engine : public std::enable_shared_from_this<Engine> {
   /// As tranship::wait_for_streams().
   Status wait_for_streams(const StreamOrder& order, int device, bool (*interrupted)()) const;
 
-  /// The plan that copy() would run, with what it costs now: behind what goes before it.
+  /// Returns the plan that copy() would run. Its predicted time includes the work that is queued
+  /// before it now.
+  /// @error as copy()
   Result<std::shared_ptr<const Plan>> plan(const Array& source, const Array& target,
                                            const CopyOptions& options);
 
-  /// Runs a plan that the caller has made, which must fit the arrays: for measurements, and for
-  /// comparisons with the planner's own.
+  /// Runs a plan that the caller has made, which must fit the arrays. For measurements of plans
+  /// that the planner would not choose.
   Event copy_along(const std::shared_ptr<const Plan>& plan, const Array& source,
                    const Array& target);
 
@@ -170,9 +172,10 @@ class Engine : public std::enable_shared_from_this<Engine> {
   Result<std::shared_ptr<SharedMemory>> allocate_shared(std::int64_t bytes);
 
   /// Lets a thread of the engine pin shared memory of another process, part by part, as its pages
-  /// appear. Copies to and from GPUs go through bounce buffers until then, and none waits.
-  /// bytes: How many of its first bytes are used; no more gets pages. ahead: Whether to pin it
-  /// before a GPU uses it. Does nothing without GPUs.
+  /// are allocated. Until a part is pinned, copies between it and GPUs go through bounce buffers;
+  /// no copy waits for the thread. Does nothing without GPUs.
+  /// bytes: How many of its first bytes are used; no others get pages. ahead: Whether to pin it
+  /// before the first copy with a GPU.
   void pin_in_background(const std::shared_ptr<SharedMemory>& memory, std::int64_t bytes,
                          bool ahead) const;
 
@@ -191,7 +194,6 @@ class Engine : public std::enable_shared_from_this<Engine> {
   const Config& config() const { return options_.config; }
   /// Null: nothing is traced.
   Trace* trace() const { return trace_file_ ? &trace_file_->trace() : nullptr; }
-  PlanCache::Counters cache_counters() const { return planner_->cache_counters(); }
   std::int64_t buffer_bytes_in_use() const;
   /// Cores on which host copies run.
   int threads() const { return threads_; }
@@ -215,7 +217,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
   void drop_absent_gpus();
   /// Finds the memories in which both arrays lie.
   Status resolve(Array& source, Array& target) const;
-  /// The same for one array of a copy to or from a GPU.
+  /// Finds the memory of one array of a copy to or from a GPU.
   Status resolve(Array& array) const;
   /// Returns the pairs in memories that are known: the given ones, or those that it puts into
   /// `own`.

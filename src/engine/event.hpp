@@ -53,20 +53,21 @@ class Event {
   /// @error timeout if the transfer has not ended by then; closed in a fork of the process that
   ///        started it; else how it ended
   Status wait(std::optional<std::chrono::nanoseconds> timeout) const;
-  /// Asks the transfer to end as cancelled. What had been written stays written. Returns whether it
-  /// ends so; of several, whether one does.
+  /// Asks the transfer to end as cancelled; bytes that have been written stay. Returns whether it
+  /// ends so. For an event of several copies: whether one of them does.
   bool cancel() const;
   /// Several copies, which have ended when all have.
   explicit Event(std::vector<Event> parts) : plan_(parts[0].plan_), parts_(std::move(parts)) {}
-  /// How far the copy has come: by tiles that have arrived, or, where one step carries it, nothing
-  /// or all. What failed or was cancelled stays where it was, with 0 s left.
+  /// Returns how far the copy has come, in tiles that have arrived. A copy that is carried in one
+  /// step has moved either nothing or all. A copy that failed or was cancelled reports the bytes
+  /// that had arrived, and 0 s left.
   Progress progress() const;
   /// Returns the event of this copy and of the notices behind it.
   Event followed_by(std::vector<Event> notices) const;
   /// Counts bytes of other copies of the same call, which have ended, as progress() does.
   void add_ended(std::int64_t bytes) { ended_bytes_ += bytes; }
-  /// Whether this process was forked since the copy began. Its threads live in the parent, so that
-  /// the event never ends here.
+  /// Returns whether this process was forked since the copy began. The threads that carry it run in
+  /// the parent, so that the event never ends here.
   bool forked() const { return fork_generation_ != fork_generation(); }
   /// Returns the copies that it stands for: itself, if it is one.
   std::vector<Event> parts() const { return parts_.empty() ? std::vector{*this} : parts_; }
@@ -76,7 +77,7 @@ class Event {
   std::shared_ptr<Completion> completion() const;
   /// Null if the copy does not run on a GPU by itself.
   const std::shared_ptr<GpuFlight>& flight() const { return flight_; }
-  /// Whether it is the end of a notice: no bytes of a copy wait for it.
+  /// Returns whether it is the end of a notice rather than of a copy.
   bool is_notice() const { return notice_; }
 
  private:

@@ -41,7 +41,7 @@ Result<std::unique_ptr<GpuSide>> GpuSide::open(const Config& config) {
     gpus = Gpus::emulate(static_cast<int>(config.emulated_gpus), {config.emulated_pinning});
   } else {
     auto opened = Gpus::open();
-    if (!opened) return std::unique_ptr<GpuSide>();  // a machine without GPUs is none the worse
+    if (!opened) return std::unique_ptr<GpuSide>();  // a machine without GPUs
     gpus = std::move(*opened);
   }
   std::unique_ptr<GpuSide> side(new GpuSide(std::move(gpus)));

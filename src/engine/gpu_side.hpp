@@ -14,7 +14,6 @@
 #include "gpu/ipc_memory.hpp"
 #include "gpu/pinning.hpp"
 #include "machine/profile.hpp"
-#include "os/shared_memory.hpp"
 #include "runtime/buffer_pool.hpp"
 #include "runtime/thread_driver.hpp"
 
@@ -51,7 +50,7 @@ class GpuSide {
   /// Whether files reach GPUs without host memory between.
   bool reaches_files() const { return cufile_ != nullptr; }
   GpuChannel& channel(const ChannelSpec& channel, int carrier = -1) const;
-  /// The driver's number of a GPU's channel to or from the host.
+  /// Returns the driver's number of a GPU's channel of this kind; -1 if there is none.
   int number_of(ChannelKind kind, int device) const;
 
   /// Waits until no copy that a caller's thread has started runs any more, or until `deadline`.
@@ -63,15 +62,15 @@ class GpuSide {
   /// object does not serve.
   BufferSource buffers(const Memory& memory) const;
 
-  /// The number of a "node0/deviceN" memory, or -1.
+  /// Returns N for a memory that is named "node0/deviceN"; -1 for any other.
   static int device_of(const Memory& memory);
 
   /// Finds the memory in which a pointer of this process lies.
   Status resolve(Array& array) const;
 
-  /// Where its memory comes from.
+  /// The source of device and pinned memory, which is kept for the next use.
   const GpuBuffers& memory() const { return *memory_; }
-  /// What of the host's memory it reaches.
+  /// The pinned ranges of host memory, which the GPUs reach.
   const Pinning& pinning() const { return *pinning_; }
 
   /// Returns the encoded IPC handle with which another process of this machine opens an array on a
@@ -81,9 +80,9 @@ class GpuSide {
   /// does not see that one.
   /// @error what the driver refused
   Result<std::shared_ptr<IpcMemory>> open_ipc_handle(const std::string& ipc) const;
-  /// Lets one GPU find both ends of a copy between GPUs, of which another process owns at least
-  /// one: the GPU of this process's own array. A GPU that two processes use takes turns between
-  /// them, which costs some 300 us for each turn.
+  /// Maps both ends of a copy between GPUs, of which another process owns at least one, for the GPU
+  /// of this process's own array, which then carries the copy. The other GPU is left to its
+  /// process: a GPU that two processes use switches between them, which takes some 300 us.
   /// @error why a process is lost, or what the driver refused, if others own both ends
   Status open_for_one(Array& source, Array& target) const;
 
@@ -92,7 +91,7 @@ class GpuSide {
   /// @error what the driver refused; unsupported if the profile has no channel of that GPU
   Result<std::shared_ptr<GpuFlight>> event_behind(const GpuStream& stream) const;
 
-  /// The channel of a GPU whose events stand behind its streams; `usual` if there is none.
+  /// Returns the channel that records events in the streams of a GPU; `usual` if there is none.
   GpuChannel& channel_on(int device, GpuChannel& usual) const;
 
   const std::shared_ptr<Gpus>& gpus() const { return gpus_; }

@@ -35,9 +35,9 @@ struct LinkUse {
 };
 
 /// Returns the links of one direction that lanes of a process must not use, in ascending order:
-/// those that other processes use, and the idle ones that are not its share. The idle links are
-/// dealt out to the processes in the order of their first links. Processes that see the same uses
-/// thus agree on the shares without a message, and none takes turns with another on a GPU.
+/// those that other processes use, and the idle links outside its share. The idle links are divided
+/// among the processes in the order of their first links. Processes that see the same uses thus
+/// compute the same shares without a message, and no two of them use one GPU's link.
 /// count: Number of links. process: Number of the process, which has at least one of the uses.
 std::vector<int> closed_links(int count, int process, std::span<const LinkUse> uses);
 

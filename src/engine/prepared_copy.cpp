@@ -1,8 +1,10 @@
 #include "engine/prepared_copy.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/at.hpp"
 #include "engine/checks.hpp"
@@ -110,7 +112,8 @@ std::vector<std::int64_t> kept(std::span<const std::int64_t> list) {
 
 using CheckEnds = std::function<Status(const CopyPair&)>;
 
-/// Returns what other arrays must fulfil that are like those of the request, which has one pair.
+/// Returns the check of other arrays that have the shape and type of the prepared ones. request: It
+/// has one pair.
 CheckEnds check_of(const CopyRequest& request) {
   if (const auto* pages = std::get_if<PageLists>(&request.parts)) {
     return [from = kept(pages->source), to = kept(pages->target)](const CopyPair& given) {
@@ -149,10 +152,7 @@ struct PreparedCopy::State {
     }
     if (Status s = check_like(source, pairs[0].source, "source"); !s) return s;
     if (Status s = check_like(target, pairs[0].target, "target"); !s) return s;
-    if (!target.writable) {
-      return invalid("the target is read-only: " + target.name,
-                     "copy to an array that can be written");
-    }
+    if (Status s = check_writable(target); !s) return s;
     return check_ends(given);
   }
 };

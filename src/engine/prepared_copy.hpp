@@ -2,11 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "engine/carriers/carriers.hpp"
 #include "engine/recipe/copy_request.hpp"

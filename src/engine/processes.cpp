@@ -169,8 +169,8 @@ class OpenOnGpu final : public PeerLiveness {
   std::shared_ptr<Open> open_;
 };
 
-/// Wraps a peer's array so that a fork never releases it: its destructor takes locks of the
-/// connection, which threads of the parent may hold.
+/// Wraps a peer's array so that it is never destroyed in a fork: its destructor takes locks of the
+/// connection, which a thread of the parent may have held at the fork.
 std::shared_ptr<fabric::RemoteArray> left_alone_in_forks(
     std::shared_ptr<fabric::RemoteArray> array) {
   fabric::RemoteArray* const raw = array.get();
@@ -291,7 +291,7 @@ void Processes::release(bool unused) {
   try {
     (void)new std::map<std::string, Exported>(std::move(exports));
   } catch (const std::bad_alloc&) {
-    return;  // the peers' memory is in doubt, as this process is
+    return;  // without memory for the list, the exports are freed although peers may access them
   }
 }
 
@@ -405,7 +405,7 @@ Status Processes::withdraw(const std::string& name) {
   if (!entered) return entered.error();
   Status status = fabric_->withdraw(name);
   if (!status) return status;
-  std::map<std::string, Exported>::node_type withdrawn;  // its owner is let go of behind the lock
+  std::map<std::string, Exported>::node_type withdrawn;  // its owner is released after the lock
   std::lock_guard lock(mutex_);
   withdrawn = exports_.extract(name);
   return status;
@@ -440,7 +440,7 @@ Result<std::vector<fabric::CopyNotice>> Processes::take_notices(std::optional<fa
   const auto until = std::chrono::steady_clock::now() + timeout;
   while (true) {
     const std::uint64_t seen = notices_.changes();
-    // Asked first: what the peer sent before it was lost is in the queue then.
+    // Checked before the queue is read: if the peer is lost, all that it has sent is in the queue.
     const Status lost = peer ? fabric_->check(*peer) : Status{};
     auto taken = notices_.take(sender ? &*sender : nullptr);
     if (!taken.empty()) return taken;
@@ -500,7 +500,7 @@ Result<Array> Processes::lookup(fabric::PeerId peer, const std::string& name,
 void Processes::open_on_gpu(const std::shared_ptr<fabric::RemoteArray>& remote,
                             Array& array) const {
   auto use = remote->link().requester->use(remote->remote());
-  if (!use) return;  // withdrawn: the channel says so in full
+  if (!use) return;  // it was withdrawn: the channel reports that when the array is copied
   auto opened = engine_.gpu_side_->open_ipc_handle(remote->ipc_handle());
   if (!opened) return;
   const int gpu = (*opened)->gpu();

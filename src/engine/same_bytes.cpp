@@ -1,7 +1,6 @@
 #include "engine/same_bytes.hpp"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,13 +35,13 @@ bool ranges_meet(std::int64_t a, std::int64_t a_bytes, std::int64_t b, std::int6
   return a < b + b_bytes && b < a + a_bytes;
 }
 
-/// Whether no other address shows the memory.
+/// Returns whether the memory is mapped at no other address.
 bool is_shown_once(const Array& array) {
   return array.backing == Backing::own || array.memory_kind == MemoryKind::device ||
          in_heap(array.place.address + first_of(array), length_of(array));
 }
 
-/// Whether two arrays of this process share the bytes that their addresses say, and no others.
+/// Returns whether two arrays of this process share only those bytes whose addresses are the same.
 bool addresses_decide(const Array& source, const Array& target) {
   if (source.liveness || target.liveness) return false;
   if (source.backing == Backing::shared && target.backing == Backing::shared) return true;
@@ -163,6 +162,11 @@ std::optional<std::int64_t> distance_between(const Array& source, const Array& t
     return apart;
   }
   return distance_by_name(source, target);
+}
+
+bool lie_apart(const Mapping& source, const Mapping& target, std::int64_t distance) {
+  return source.end_bytes() <= distance + target.begin_bytes() ||
+         distance + target.end_bytes() <= source.begin_bytes();
 }
 
 MemoryName name_of_export(const Array& array) {

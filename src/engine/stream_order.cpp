@@ -43,7 +43,7 @@ Result<Event> event_behind(const GpuSide& gpus, const CallerStream& stream) {
   return Event(nullptr, std::move(*flight));
 }
 
-/// The same for several; each is returned once.
+/// Returns several streams with their GPUs, each once.
 Result<std::vector<CallerStream>> checked(const Gpus& gpus, std::span<const CallerStream> given,
                                           int device) {
   std::vector<CallerStream> streams;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "engine/event.hpp"
@@ -13,10 +12,8 @@ namespace tranship {
 class Carriers;
 class GpuSide;
 
-/// Handles of the default streams (cudaStreamLegacy, cudaStreamPerThread), the same on each GPU.
-/// Those of other streams are larger.
+/// Handle of the legacy default stream (cudaStreamLegacy), the same on each GPU.
 constexpr std::uintptr_t legacy_stream = 1;
-constexpr std::uintptr_t per_thread_stream = 2;
 
 /// A stream that a caller or an array names.
 struct CallerStream {
@@ -40,7 +37,7 @@ struct StreamOrder {
   static void add(std::vector<CallerStream>& list, const CallerStream& stream);
 };
 
-/// What of a StreamOrder a copy starts with.
+/// The part of a StreamOrder that a copy's start needs.
 struct OrderedStart {
   std::optional<CallerStream> stream;   ///< for StartOptions::stream and stream_device
   std::vector<Event> after;             ///< for StartOptions::after

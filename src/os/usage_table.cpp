@@ -9,6 +9,7 @@
 #include <array>
 
 #include "base/at.hpp"
+#include "base/hash.hpp"
 #include "os/descriptor.hpp"
 
 namespace tranship {
@@ -27,15 +28,6 @@ constexpr auto relaxed = std::memory_order_relaxed;
 /// Whether a cell says that its column is in use. Damaged cells do not.
 bool says_used(std::int64_t until_ns, std::int64_t now_ns) {
   return until_ns > now_ns && until_ns - now_ns <= UsageTable::ahead_max_ns;
-}
-
-/// Returns the FNV-1a hash of a name; never 0, which marks what is free.
-std::uint64_t hash_of(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char letter : name) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  }
-  return hash == 0 ? 1 : hash;
 }
 
 /// Whether an open file is this user's alone, and holds nothing or a table of this size.

@@ -1,31 +1,27 @@
 #include "plan/cache.hpp"
 
+#include "base/hash.hpp"
+
 namespace tranship {
 namespace {
 
-std::uint64_t stir(std::uint64_t hash, std::uint64_t value) {
-  hash ^= value;
-  hash *= 0x9e3779b97f4a7c15u;
-  return hash ^ (hash >> 29);
-}
-
 std::uint64_t hash_of(const PlanQuery& query) {
   std::uint64_t hash = query.source.mapping->hash();
-  hash = stir(hash, query.target.mapping->hash());
-  hash = stir(hash, static_cast<std::uint64_t>(query.source_memory * 4096 + query.target_memory));
-  hash = stir(hash, static_cast<std::uint64_t>(query.planner));
-  hash = stir(hash, static_cast<std::uint64_t>(query.buffer_bytes_max));
-  hash = stir(hash, static_cast<std::uint64_t>(query.full_from_bytes * 64 + query.lanes_max));
-  hash = stir(hash, static_cast<std::uint64_t>(query.one_hop) +
-                        2 * static_cast<std::uint64_t>(query.casting));
-  for (const int memory : query.through) hash = stir(hash, static_cast<std::uint64_t>(memory));
+  hash = mixed(hash, query.target.mapping->hash());
+  hash = mixed(hash, static_cast<std::uint64_t>(query.source_memory * 4096 + query.target_memory));
+  hash = mixed(hash, static_cast<std::uint64_t>(query.planner));
+  hash = mixed(hash, static_cast<std::uint64_t>(query.buffer_bytes_max));
+  hash = mixed(hash, static_cast<std::uint64_t>(query.full_from_bytes * 64 + query.lanes_max));
+  hash = mixed(hash, static_cast<std::uint64_t>(query.one_hop) +
+                         2 * static_cast<std::uint64_t>(query.casting));
+  for (const int memory : query.through) hash = mixed(hash, static_cast<std::uint64_t>(memory));
   for (const int channel : query.closed_channels) {
-    hash = stir(hash, static_cast<std::uint64_t>(channel));
+    hash = mixed(hash, static_cast<std::uint64_t>(channel));
   }
   for (std::size_t k = 0; k < static_cast<std::size_t>(query.source.mapping->rank()); ++k) {
-    hash = stir(hash, static_cast<std::uint64_t>(query.source.lower[k]));
-    hash = stir(hash, static_cast<std::uint64_t>(query.target.lower[k]));
-    hash = stir(hash, static_cast<std::uint64_t>(query.source.extents[k]));
+    hash = mixed(hash, static_cast<std::uint64_t>(query.source.lower[k]));
+    hash = mixed(hash, static_cast<std::uint64_t>(query.target.lower[k]));
+    hash = mixed(hash, static_cast<std::uint64_t>(query.source.extents[k]));
   }
   return hash;
 }
@@ -49,12 +45,6 @@ bool same(const PlanQuery& a, const PlanQuery& b) {
 std::shared_ptr<const Plan> PlanCache::find(const PlanQuery& query) {
   const std::uint64_t hash = hash_of(query);
   std::lock_guard lock(mutex_);
-  auto found = find_in_set(hash, query);
-  ++(found ? counters_.hits : counters_.misses);
-  return found;
-}
-
-std::shared_ptr<const Plan> PlanCache::find_in_set(std::uint64_t hash, const PlanQuery& query) {
   for (CachedPlan& entry : set_of(hash).entries) {
     if (entry.plan && entry.hash == hash && same(entry.query, query)) return entry.plan;
   }
@@ -67,16 +57,6 @@ void PlanCache::add(const PlanQuery& query, std::shared_ptr<const Plan> plan) {
   Set& set = set_of(hash);
   set.entries[set.next] = {hash, query, std::move(plan)};
   set.next = (set.next + 1) % set.entries.size();
-}
-
-void PlanCache::clear() {
-  std::lock_guard lock(mutex_);
-  for (Set& set : sets_) set = {};
-}
-
-PlanCache::Counters PlanCache::counters() const {
-  std::lock_guard lock(mutex_);
-  return counters_;
 }
 
 }  // namespace tranship

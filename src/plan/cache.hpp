@@ -21,13 +21,6 @@ class PlanCache {
   /// Returns the plan of the query; null if the cache does not have it.
   std::shared_ptr<const Plan> find(const PlanQuery& query);
   void add(const PlanQuery& query, std::shared_ptr<const Plan> plan);
-  void clear();
-
-  struct Counters {
-    std::int64_t hits = 0;
-    std::int64_t misses = 0;
-  };
-  Counters counters() const;
 
  private:
   struct CachedPlan {
@@ -39,12 +32,10 @@ class PlanCache {
     std::array<CachedPlan, 4> entries;
     std::size_t next = 0;
   };
-  std::shared_ptr<const Plan> find_in_set(std::uint64_t hash, const PlanQuery& query);
   Set& set_of(std::uint64_t hash) { return sets_[hash % sets_.size()]; }
 
-  mutable std::mutex mutex_;
+  std::mutex mutex_;  ///< guards the sets
   std::vector<Set> sets_;
-  Counters counters_;
 };
 
 }  // namespace tranship

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/at.hpp"
+#include "base/hash.hpp"
 #include "base/units.hpp"
 
 namespace tranship {
@@ -27,11 +28,6 @@ std::string key_of(const RouteQuery& query) {
     append(key, memory.index);
   }
   return key + ';' + query.source_mapping->key() + ';' + query.target_mapping->key();
-}
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash = (hash ^ value) * 0x9e3779b97f4a7c15u;
-  return hash ^ (hash >> 31);
 }
 
 void add_plan(Routes::PerNode& counts, PlannerKind kind) {
@@ -126,8 +122,9 @@ Result<const Route*> Routes::find(const RouteQuery& query) {
 }
 
 void Routes::count(const RouteQuery& query, const Route& route) {
-  std::uint64_t seen = mix(mix(0, route.number + 1), static_cast<std::uint64_t>(query.source.node));
-  seen = mix(seen, static_cast<std::uint64_t>(query.target.node));
+  std::uint64_t seen =
+      mixed(mixed(0, route.number + 1), static_cast<std::uint64_t>(query.source.node));
+  seen = mixed(seen, static_cast<std::uint64_t>(query.target.node));
   if (!seen_.insert(seen).second) return;
   add_plan(counters_.by_node[query.source.node], route.plans[0]->planner);
 }

@@ -552,6 +552,15 @@ TEST(what_cannot_be_used_is_refused) {
   EXPECT_EQ(last(), "the region names dimension \"z\"|the array's dimensions are x, y");
   const tranship_range outside{"x", 0, 7};
   EXPECT_EQ(tranship_instance_part(good, &outside, 1, &made), TRANSHIP_OUT_OF_RANGE);
+  options.size = sizeof options;
+  options.region = &outside;
+  options.region_count = -1;
+  EXPECT_EQ(tranship_copy(engine.get(), good, good, &options, &event), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(last().find("the number of ranges") != std::string::npos);
+  options.region_count = 0;
+  options.buffer_bytes = -1;
+  EXPECT_EQ(tranship_copy(engine.get(), good, good, &options, &event), TRANSHIP_INVALID_ARGUMENT);
+  EXPECT(last().find("buffer_bytes=-1 is negative") == 0);
   tranship_instance_free(good);
 
   tranship_engine* none = nullptr;

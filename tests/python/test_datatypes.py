@@ -360,6 +360,54 @@ def test_short_packs_are_checked_as_others_are(places: Places) -> None:
         engine.pack(shared, kind)
 
 
+def test_packs_that_are_known_find_their_own_type_and_arrays(places: Places) -> None:
+    """What a pack has remembered is found for the same type and sizes alone, at any addresses."""
+    random = np.random.default_rng(3)
+    record = np.dtype([("a", "i2"), ("b", "f8")], align=True)
+    for turn in range(200):
+        # Types, arrays and results are freed in each turn, so that addresses come again.
+        count, stride = int(random.integers(1, 5)), int(random.integers(1, 4))
+        kind = types.vector(count, 1, stride, "f8")
+        slots = 12 + int(random.integers(3))
+        array = random.random(slots) if turn % 3 else np.zeros((slots // 2, 2), order="F")
+        if turn % 5 == 0:
+            array = random.random(2 * slots).view(record)
+        source = np.frombuffer(array.tobytes("A"), "f8")
+        listed = source[: count * stride : stride][:count]
+        for _ in range(3):
+            packed = places.engine.pack(array, kind)
+            assert np.array_equal(packed.view("f8"), listed, equal_nan=True)
+        places.engine.unpack((listed + 1).view(np.uint8), array, kind)
+        found = np.frombuffer(array.tobytes("A"), "f8")
+        assert np.array_equal(found[: count * stride : stride][:count], listed + 1, equal_nan=True)
+        assert np.array_equal(found[count * stride :], source[count * stride :], equal_nan=True)
+
+
+def test_a_known_pack_refuses_what_the_first_one_would(places: Places) -> None:
+    kind = types.vector(3, 1, 2, "f8")
+    array, packed = np.arange(6.0), np.zeros(24, np.uint8)
+    for _ in range(4):
+        places.engine.pack(array, kind, packed)
+        places.engine.unpack(packed, array, kind)
+    fixed = packed.copy()
+    fixed.flags.writeable = False
+    with pytest.raises(ts.InvalidArgument, match="read-only"):
+        places.engine.pack(array, kind, fixed)
+    with pytest.raises(ts.OutOfRange):
+        places.engine.pack(array[:4], kind, packed)
+    with pytest.raises(ts.OutOfRange):
+        places.engine.pack(array, kind, packed[:16])
+    with pytest.raises(ts.InvalidArgument, match="one block"):
+        places.engine.pack(np.arange(12.0)[::2], kind, packed)
+    with pytest.raises(ts.InvalidArgument, match="source and target overlap"):
+        places.engine.pack(array, kind, array[1:4].view(np.uint8))
+    twice = types.hindexed_block(1, [0, 0, 8], "f8")
+    for _ in range(4):
+        places.engine.pack(array, twice, packed)
+        with pytest.raises(ts.InvalidArgument, match="share bytes"):
+            places.engine.unpack(packed, array, twice)
+
+
 def test_empty_types_move_nothing(places: Places) -> None:
     target = np.arange(4.0)
     empty = types.vector(0, 3, 4, "f8")

@@ -206,6 +206,30 @@ def test_a_copy_that_was_found_is_refused_when_its_arrays_overlap() -> None:
             engine.copy_all([(memory[:16], memory[8:24])])
 
 
+def test_lists_that_were_found_are_checked_again_when_their_arrays_meet() -> None:
+    """The recipe of arrays that lie apart is not that of arrays which share bytes."""
+    memory = np.arange(64, dtype=np.uint8)
+    halves = ts.types.vector(2, 4, 8, "u1"), ts.types.contiguous(8, "u1")
+    with ts.Engine() as engine:
+        for shift in (32, 40, 48, 33):
+            target = memory[shift : shift + 16]
+            engine.copy_pieces(memory[:16], target, [0, 8], [8, 0], [4, 4]).wait()
+            assert np.array_equal(
+                target[[*range(8, 12), *range(4)]], memory[[*range(4), *range(8, 12)]]
+            )
+            engine.copy(memory[:16], target, types=halves).wait()
+            assert np.array_equal(target[:8], memory[[*range(4), *range(8, 12)]])
+        before = memory.copy()
+        with pytest.raises(ts.InvalidArgument, match="overlap"):
+            engine.copy_pieces(memory[:16], memory[8:24], [0, 8], [8, 0], [4, 4])
+        with pytest.raises(ts.InvalidArgument, match="overlap"):
+            engine.copy(memory[:16], memory[4:20], types=halves)
+        assert np.array_equal(memory, before)
+        for _ in range(4):  # the arrays meet, and the bytes that are moved do not
+            engine.copy_pieces(memory[:16], memory[8:24], [0, 4], [8, 12], [4, 4]).wait()
+            assert np.array_equal(memory[16:24], before[:8])
+
+
 def test_a_copy_that_was_found_is_refused_when_its_target_is_read_only() -> None:
     with ts.Engine() as engine:
         for writable in (True, True, True, False):

@@ -13,7 +13,15 @@ from ..errors import InvalidArgument
 from .dtypes import numpy_dtype
 from .elements import Elements
 from .lossy import refuse_lossy
-from .points import Pieces, Points, broadcast_strides, check_broadcast, pieces_between
+from .points import (
+    Pieces,
+    Points,
+    broadcast_strides,
+    check_broadcast,
+    numbered,
+    pieces_between,
+    with_strides,
+)
 from .views import c_strides
 
 __all__ = [
@@ -229,13 +237,10 @@ def broadcast_core(core: _core.Array, shape: tuple[int, ...]) -> _core.Array:
         InvalidArgument: It does not broadcast to the shape.
         Error: A dimension is stored in blocks, and the shapes differ (``code="unsupported"``).
     """
-    own = tuple(extent for _, extent in core.extents)
+    own = shape_of(core)
     if own == tuple(shape):
         return _core.by_position(core)
     check_broadcast(own, shape)
-    fields = [
-        (name, kind, count, offset, list(broadcast_strides(own, strides, shape)))
-        for name, kind, count, offset, strides in _core.strided_fields(core)
-    ]
-    extents = [(f"d{k}", extent) for k, extent in enumerate(shape)]
-    return _core.restrided(core, extents, fields, False)
+    return with_strides(
+        core, numbered(shape), lambda strides: broadcast_strides(own, strides, shape), False
+    )

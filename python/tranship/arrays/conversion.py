@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from .. import _core
 from ..errors import Error, InvalidArgument
-from .core_array import CoreArray
+from .core_array import CPU, CUDA, CoreArray
 from .dtypes import dtype_fields
 from .lossy import refuse_lossy
 from .views import c_strides
@@ -20,8 +20,8 @@ __all__ = ["to_core"]
 
 LEGACY_STREAM = 1
 """Handle of CUDA's legacy default stream."""
-CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
-"""Devices of the DLPack standard that can be read."""
+CUDA_HOST, CUDA_MANAGED = 3, 13
+"""Further devices of the DLPack standard that can be read."""
 
 
 def to_core(array: Any, writable: bool) -> _core.Array:

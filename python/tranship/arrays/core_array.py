@@ -17,7 +17,7 @@ from .assignment import assign, copy_and_wait
 from .dtypes import dtype_fields, numpy_dtype
 from .elements import Elements
 from .indexing import Entry, field_names, parse_index
-from .points import Points, record_of
+from .points import Points, numbered, record_of, with_strides
 from .selection import Selection
 from .views import axes_of, new_shape, reshaped_strides, viewed
 
@@ -209,8 +209,8 @@ class CoreArray(Elements):
             Error: A dimension is stored in blocks (``code="unsupported"``).
         """
         extents = new_shape(shape, self.size)
-        fields = []
-        for name, kind, count, offset, strides in _core.strided_fields(self._core):
+
+        def reshaped(strides: Sequence[int]) -> Sequence[int]:
             steps = reshaped_strides(self.shape, strides, extents)
             if steps is None:
                 raise InvalidArgument(
@@ -218,10 +218,9 @@ class CoreArray(Elements):
                     f"have the shape {extents} without a copy",
                     "reshape a copy: array.copy().reshape(...)",
                 )
-            fields.append((name, kind, count, offset, list(steps)))
-        return self._with(
-            _core.restrided(self._core, numbered(extents), fields, False), self._dtype
-        )
+            return steps
+
+        return self._with(with_strides(self._core, numbered(extents), reshaped, False), self._dtype)
 
     def view(self, dtype: npt.DTypeLike) -> Self:
         """Returns the same bytes as elements of another type, as NumPy's `view`.
@@ -330,11 +329,6 @@ class CoreArray(Elements):
         return f"<{type(self).__name__}{name}: {extents}; {self.dtype}; {self.layout}>"
 
 
-def numbered(shape: Sequence[int]) -> list[tuple[str, int]]:
-    """Returns dimensions without names of their own."""
-    return [(f"d{k}", extent) for k, extent in enumerate(shape)]
-
-
 def with_new_axes(core: Core, entries: Sequence[Entry]) -> Core:
     """Returns a sliced array with the dimensions of one index that its key adds."""
     left = iter(core.extents)
@@ -342,9 +336,9 @@ def with_new_axes(core: Core, entries: Sequence[Entry]) -> Core:
     free = (name for k in itertools.count() if (name := f"new{k}") not in taken)
     kept = [entry for entry in entries if entry.is_range or entry.is_new]
     extents = [(next(free), 1) if entry.is_new else next(left) for entry in kept]
-    fields = []
-    for name, kind, count, offset, strides in _core.strided_fields(core):
+
+    def spread(strides: Sequence[int]) -> list[int]:
         steps = iter(strides)
-        spread = [0 if entry.is_new else next(steps) for entry in kept]
-        fields.append((name, kind, count, offset, spread))
-    return _core.restrided(core, extents, fields, core.named)
+        return [0 if entry.is_new else next(steps) for entry in kept]
+
+    return with_strides(core, extents, spread, core.named)

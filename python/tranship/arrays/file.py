@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Mapping
@@ -108,8 +109,9 @@ class File(CoreArray, Closing):
             specs = field_specs(fields)
             text = layout if layout is not None else c_order(names)
             self._dtype = None if isinstance(fields, Mapping) else structure_of(fields)
-        self._records = None if self._dtype is None else records_of(self._dtype, names, text)
-        if self._records is None and not npy:
+        records = [] if self._dtype is None else records_of(self._dtype, names, text)
+        self._is_padded = bool(records)
+        if not records and not npy:
             self._dtype = None
         self._core = _core.file(
             self.path,
@@ -123,7 +125,8 @@ class File(CoreArray, Closing):
             durable,
             head,
             npy,
-            _core.Records() if self._records is None else self._records,
+            records,
+            math.prod(extent for _, extent in names) * (self.dtype.itemsize if records else 0),
         )
 
     def flush(self) -> None:

@@ -6,8 +6,8 @@ that copies of arrays that fit cost nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -19,105 +19,140 @@ from ..typed_ends import TypedCopy
 from .assignment import block_of, broadcast_core, converted, near, shape_of
 from .dtypes import numpy_dtype
 from .elements import Elements
-from .points import Points, check_broadcast, pieces_between
+from .points import Points, check_broadcast, pieces_between, with_strides
 from .selection import Selection
 
-__all__ = ["copy_fitted", "fitted_pairs", "plan_fitted", "prepare_fitted", "selected_pairs"]
+__all__ = [
+    "Asked",
+    "copy_fitted",
+    "fitted_pairs",
+    "plan_fitted",
+    "prepare_fitted",
+    "selected_pairs",
+]
 
 SCALARS = (bool, int, float, complex, np.generic)
 BlockPieces = tuple[Any, Any, Any, Any, Any]
 """Blocks of bytes of source and target, offsets in them, and lengths of pieces."""
+Answer = TypeVar("Answer")
+
+
+class Asked(NamedTuple):
+    """What a call asks for that the core has refused.
+
+    Attributes:
+        call: Name of the call, for messages.
+        core: Engine of the call.
+        source: As for `Engine.copy`.
+        target: As for `Engine.copy`.
+        region: As for `Engine.copy`.
+        priority: As for `Engine.copy`.
+        planner: As for `Engine.copy`.
+        buffer_bytes: As for `Engine.copy`.
+        cast: As for `Engine.copy`.
+    """
+
+    call: str
+    core: _core.EngineCore
+    source: Any
+    target: Any
+    region: Any
+    priority: Any
+    planner: Any
+    buffer_bytes: Any
+    cast: Any
+
+
+def refitted(
+    asked: Asked,
+    error: Exception,
+    with_source: Callable[[Any], Answer],
+    with_pieces: Callable[[BlockPieces], Answer],
+    *,
+    starts: bool = False,
+) -> Answer:
+    """Calls the core again for what it has refused: broadcast arrays, scalars, selections.
+
+    Args:
+        asked: What it has refused.
+        error: Why.
+        with_source: Makes the call with another source, which has the target's shape.
+        with_pieces: Makes the call for pieces, where an end is a selection.
+        starts: Whether the copy starts at once, so that the source may be copied to the target's
+            GPU first.
+
+    Raises:
+        Error: What the core has refused the call for, if the shapes are not what is wrong.
+    """
+    try:
+        pieces = selected(asked)
+        if pieces is not None:
+            return with_pieces(pieces)
+        fit = fitted(error, asked.source, asked.target, asked.core if starts else None)
+        if fit is not None:
+            return with_source(fit)
+    except Exception as other:
+        error = other
+    refuse_call(f"{asked.call}()", error, asked.priority, asked.planner, asked.buffer_bytes)
 
 
 def copy_fitted(
-    core: _core.EngineCore,
-    error: Exception,
-    source: Any,
-    target: Any,
-    region: Any,
-    priority: Any,
-    after: Any,
-    planner: Any,
-    buffer_bytes: Any,
-    stream: Any,
-    cast: Any,
-    notify: Any,
+    asked: Asked, error: Exception, after: Any, stream: Any, notify: Any
 ) -> _core.Event:
-    """Copies what the core has refused to copy as it is: broadcast arrays, scalars, selections.
+    """Copies what the core has refused to copy as it is.
 
     Raises:
-        Error: What the core has refused the copy for, if the shapes are not what is wrong.
+        Error: As `refitted`.
     """
-    try:
-        pieces = selected(source, target, region, planner, buffer_bytes)
-        if pieces is not None:
-            return core.copy_pieces(*pieces, priority, after, stream, notify)
-        fit = fitted(error, source, target, core)
-        if fit is not None:
-            options = region, priority, after, planner, buffer_bytes, stream, cast, notify
-            return core.copy(fit, target, *options)
-    except Exception as other:
-        error = other
-    refuse_call("copy()", error, priority, planner, buffer_bytes)
+    core, _, target, region, priority, planner, buffer_bytes, cast = asked[1:]
+    options = region, priority, after, planner, buffer_bytes, stream, cast, notify
+    return refitted(
+        asked,
+        error,
+        lambda fit: core.copy(fit, target, *options),
+        lambda pieces: core.copy_pieces(*pieces, priority, after, stream, notify),
+        starts=True,
+    )
 
 
-def prepare_fitted(
-    core: _core.EngineCore,
-    error: Exception,
-    source: Any,
-    target: Any,
-    region: Any,
-    priority: Any,
-    planner: Any,
-    buffer_bytes: Any,
-    cast: Any,
-) -> _core.PreparedCopy:
-    """Prepares what the core has refused to prepare as it is, as `copy_fitted` copies it.
+def prepare_fitted(asked: Asked, error: Exception) -> _core.PreparedCopy:
+    """Prepares what the core has refused to prepare as it is.
 
     Raises:
-        Error: What the core has refused it for, if the shapes are not what is wrong.
+        Error: As `refitted`.
     """
-    try:
-        pieces = selected(source, target, region, planner, buffer_bytes)
-        if pieces is not None:
-            return _core.prepare_pieces(core, *pieces, priority)
-        fit = fitted(error, source, target)
-        if fit is not None:
-            return _core.prepare(core, fit, target, region, priority, planner, buffer_bytes, cast)
-    except Exception as other:
-        error = other
-    refuse_call("prepare()", error, priority, planner, buffer_bytes)
+    core = asked.core
+    return refitted(
+        asked,
+        error,
+        lambda fit: _core.prepare(core, fit, *asked[3:]),
+        lambda pieces: _core.prepare_pieces(core, *pieces, asked.priority),
+    )
 
 
-def plan_fitted(
-    core: _core.EngineCore,
-    error: Exception,
-    source: Any,
-    target: Any,
-    region: Any,
-    priority: Any,
-    planner: Any,
-    buffer_bytes: Any,
-    cast: Any,
-) -> _core.Plan:
+def plan_fitted(asked: Asked, error: Exception) -> _core.Plan:
     """Returns the plan of a copy that `copy_fitted` would start.
 
     Raises:
-        Error: What the core has refused to plan it for, if the shapes are not what is wrong.
+        Error: As `refitted`.
         InvalidArgument: An end is a selection, which has no plan before it is copied.
     """
-    try:
-        if isinstance(source, Selection) or isinstance(target, Selection):
-            raise InvalidArgument(
-                "a selection by arrays of indices has no plan before it is copied",
-                "look at the plan of the event that copy() returns",
-            )
-        fit = fitted(error, source, target)
-        if fit is not None:
-            return core.plan(fit, target, region, priority, planner, buffer_bytes, cast)
-    except Exception as other:
-        error = other
-    refuse_call("plan()", error, priority, planner, buffer_bytes)
+    core = asked.core
+    return refitted(
+        asked, error, lambda fit: core.plan(fit, *asked[3:]), lambda _: refuse_plan_of_selection()
+    )
+
+
+def refuse_plan_of_selection() -> NoReturn:
+    """Refuses to plan a copy from or to a selection.
+
+    Raises:
+        InvalidArgument: Always.
+    """
+    raise InvalidArgument(
+        "a selection by arrays of indices has no plan before it is copied",
+        "look at the plan of the event that copy() returns",
+    )
 
 
 def fitted(
@@ -183,13 +218,12 @@ def broadcast_by_name(core: _core.Array, to: _core.Array) -> _core.Array | None:
     fits = all(own[name] in (1, wanted.get(name)) and name in wanted for name in own)
     if not fits or own == wanted:
         return None
-    names = list(own)
-    fields = []
-    for name, kind, count, offset, strides in _core.strided_fields(core):
-        steps = dict(zip(names, strides, strict=True))
-        spread = [steps[one] if one in own and own[one] == wanted[one] else 0 for one in wanted]
-        fields.append((name, kind, count, offset, spread))
-    return _core.restrided(core, to.extents, fields, True)
+
+    def spread(strides: Sequence[int]) -> list[int]:
+        steps = dict(zip(own, strides, strict=True))
+        return [steps[one] if own.get(one) == wanted[one] else 0 for one in wanted]
+
+    return with_strides(core, to.extents, spread, True)
 
 
 def fitted_pairs(error: Exception, pairs: Iterable[tuple[Any, Any]]) -> list[Any] | None:
@@ -245,31 +279,26 @@ def selected_pairs(error: Exception, pairs: Any, cast: Any) -> list[TypedCopy] |
     return typed
 
 
-def selected(
-    source: Any, target: Any, region: Any, planner: Any, buffer_bytes: Any
-) -> BlockPieces | None:
+def selected(asked: Asked) -> BlockPieces | None:
     """Returns the pieces of a copy from or to a selection; None if neither end is one.
-
-    Args:
-        source: As for `Engine.copy`; it broadcasts to the target's shape.
-        target: As for `Engine.copy`.
-        region: As for `Engine.copy`; None.
-        planner: As for `Engine.copy`; "automatic".
-        buffer_bytes: As for `Engine.copy`; 0.
 
     Raises:
         InvalidArgument: The shapes do not broadcast, the types differ, an option is given, or the
             target is read-only.
     """
-    if not isinstance(source, Selection) and not isinstance(target, Selection):
+    if not isinstance(asked.source, Selection) and not isinstance(asked.target, Selection):
         return None
-    given = {"region": region is not None, "planner": planner != "automatic"}
-    for name, is_given in (given | {"buffer_bytes": buffer_bytes != 0}).items():
+    given = {
+        "region": asked.region is not None,
+        "planner": asked.planner != "automatic",
+        "buffer_bytes": asked.buffer_bytes != 0,
+    }
+    for name, is_given in given.items():
         if is_given:
             raise InvalidArgument(
                 f"a selection by arrays of indices is copied without {name}", f"leave out {name}"
             )
-    return blocks_between(source, target)
+    return blocks_between(asked.source, asked.target)
 
 
 def blocks_between(source: Any, target: Any) -> BlockPieces:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import re
 import warnings
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import Error, InvalidArgument
 from ..files import open_to_read
-from .dtypes import field_specs, is_packed
+from .dtypes import dtype_fields, field_specs, is_packed
 from .extents import Extents, c_order, extent_specs
 
 __all__ = ["Header", "new_npy", "read_header", "records_of"]
@@ -221,17 +220,20 @@ def check_named_by_npy(dtype: np.dtype[Any], path: str) -> None:
         )
 
 
+StridedField = tuple[str, str, int, int, list[int]]
+"""Name, type, bytes, offset of the first element in bytes, and strides in bytes, of a field."""
+
+
 def records_of(
     dtype: np.dtype[Any], extents: list[tuple[str, int]], layout: str
-) -> _core.Records | None:
-    """Returns offsets and strides of records with padding; None if there is no padding.
+) -> list[StridedField]:
+    """Returns the fields of records with padding; none if there is no padding.
 
     Raises:
         InvalidArgument: The layout is another than C or Fortran order, whose padding nobody names.
     """
     if dtype.names is None or is_packed(dtype):
-        return None
-    table = cast(Mapping[str, Any], dtype.fields)
+        return []
     terms = [term.strip() for term in layout.split(",")]
     ordered = [name for name, _ in extents]
     if terms not in (["F", *ordered], ["F", *ordered[::-1]]):
@@ -239,11 +241,8 @@ def records_of(
             f'the type {dtype} has padding between its fields, and the layout "{layout}" has none',
             "give a type without padding, or leave the layout out",
         )
-    records = _core.Records()
-    records.offsets = [int(table[name][1]) for name in dtype.names]
-    records.strides = strides_of(dict(extents), terms[1:], ordered, dtype.itemsize)
-    records.bytes = dtype.itemsize * math.prod(extent for _, extent in extents)
-    return records
+    strides = strides_of(dict(extents), terms[1:], ordered, dtype.itemsize)
+    return [(*field, strides) for field in dtype_fields(dtype)]
 
 
 def strides_of(

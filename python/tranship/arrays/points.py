@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,16 @@ from .. import _core
 from ..errors import InvalidArgument
 from .indexing import Entry, Integers, shared_shape
 
-__all__ = ["Field", "Pieces", "Points", "broadcast_strides", "check_broadcast", "pieces_between"]
+__all__ = [
+    "Field",
+    "Pieces",
+    "Points",
+    "broadcast_strides",
+    "check_broadcast",
+    "numbered",
+    "pieces_between",
+    "with_strides",
+]
 
 Field = tuple[str, str, int, int]
 """Name, type, bytes, and offset in bytes of a field."""
@@ -157,6 +166,36 @@ def record_of(core: _core.Array) -> tuple[tuple[Field, ...], tuple[int, ...]]:
             f"the fields of {core.name} have strides of their own", "take one field: array['name']"
         )
     return tuple(one[:4] for one in placed), strides
+
+
+def numbered(shape: Sequence[int]) -> list[tuple[str, int]]:
+    """Returns dimensions without names of their own."""
+    return [(f"d{k}", extent) for k, extent in enumerate(shape)]
+
+
+def with_strides(
+    core: _core.Array,
+    extents: Sequence[tuple[str, int]],
+    steps: Callable[[Sequence[int]], Sequence[int]],
+    named: bool,
+) -> _core.Array:
+    """Returns an array of other dimensions over the same memory.
+
+    Args:
+        core: Array whose element at index 0 stays where it is.
+        extents: Names and extents of the dimensions.
+        steps: Returns a field's strides in these dimensions for its strides in those of `core`.
+        named: Whether the names are the user's.
+
+    Raises:
+        Error: A dimension is stored in blocks (``code="unsupported"``).
+        OutOfRange: An element lies outside the bytes of `core`.
+    """
+    fields = [
+        (name, kind, count, offset, list(steps(strides)))
+        for name, kind, count, offset, strides in _core.strided_fields(core)
+    ]
+    return _core.restrided(core, extents, fields, named)
 
 
 def along(dimension: int, rank: int, stride: int, extent: int) -> Integers:

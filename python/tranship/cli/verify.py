@@ -89,8 +89,9 @@ def layout_offsets(file: File, sizes: list[int]) -> list[Offsets]:
     starts = [0] * len(sizes)
     steps = list(sizes)
     for name, digits, count in layout_digits(file):
-        if name == "F" and file._records is not None:
-            starts, steps = file._records.offsets, [file.dtype.itemsize] * len(sizes)
+        if name == "F" and file._is_padded:
+            starts = [offset for *_, offset in file._core.fields]
+            steps = [file.dtype.itemsize] * len(sizes)
             continue
         if name == "F":
             ends = [sum(steps[: field + 1]) for field in range(len(sizes))]

@@ -66,6 +66,15 @@ bool is_local(int descriptor) {
 
 }  // namespace
 
+Result<FileMode> file_mode_from(std::string_view text) {
+  if (text == "r") return FileMode::read;
+  if (text == "w") return FileMode::replace;
+  if (text == "r+") return FileMode::update;
+  return Error{ErrorCode::invalid_argument,
+               "the mode is \"" + std::string(text.substr(0, 32)) + "\"",
+               "use \"r\", \"w\" or \"r+\""};
+}
+
 Result<std::shared_ptr<File>> File::open(const std::string& path, const FileOptions& options) {
   std::shared_ptr<File> file(new File(path));
   file->opener_ = ::getpid();

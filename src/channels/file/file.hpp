@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "channels/file/npy_mark.hpp"
@@ -30,6 +31,10 @@ enum class FileMode {
   update,      ///< as read_write, and it must exist, a .npy file as long as its header says
   replace,     ///< a new file, which gets the path's name at flush() or close(); see NewFile
 };
+
+/// Returns the mode that Python and C programs call "r", "w" or "r+".
+/// @error invalid_argument for any other text
+Result<FileMode> file_mode_from(std::string_view text);
 
 /// How a file is opened.
 struct FileOptions {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "channels/host/host_program.hpp"
 #include "datatypes/type_form.hpp"
 #include "datatypes/type_lowering.hpp"
 #include "os/caches.hpp"
@@ -18,7 +19,17 @@ Result<Datatype> packed_type(const Datatype& type) {
   return Datatype::contiguous(type.bytes(), *byte);
 }
 
-Result<HostProgram> program(const Datatype& type, bool unpacks) {
+/// Compiles the copy between the elements of a type, whose offsets count from the address that a
+/// copy is given, and packed bytes.
+/// @error invalid_argument for an unpack if the type names a byte twice; unsupported as
+/// lower_types()
+Result<HostProgram> compiled(const Datatype& type, bool unpacks) {
+  if (unpacks && !type.disjoint()) {
+    return Error{
+        ErrorCode::invalid_argument,
+        "the type " + type.text() + " names a byte twice, so nothing can be unpacked to it",
+        "unpack to a type whose elements do not share bytes"};
+  }
   const auto packed = packed_type(type);
   if (!packed) return packed.error();
   const TypeForm& places = type.form();
@@ -72,18 +83,6 @@ struct TypePacker::Programs {
   Compiled unpack;
 };
 
-Result<HostProgram> packing_program(const Datatype& type) { return program(type, false); }
-
-Result<HostProgram> unpacking_program(const Datatype& type) {
-  if (!type.disjoint()) {
-    return Error{
-        ErrorCode::invalid_argument,
-        "the type " + type.text() + " names a byte twice, so nothing can be unpacked to it",
-        "unpack to a type whose elements do not share bytes"};
-  }
-  return program(type, true);
-}
-
 TypePacker::TypePacker(Datatype type)
     : type_(std::move(type)), programs_(std::make_shared<Programs>()) {}
 
@@ -105,7 +104,7 @@ Status TypePacker::check(const std::byte* items) const {
 Status TypePacker::pack(const std::byte* items, std::byte* packed) const {
   if (bytes() == 0) return {};
   if (Status status = check(items); !status) return status;
-  const auto& program = programs_->pack.get([&] { return packing_program(type_); });
+  const auto& program = programs_->pack.get([&] { return compiled(type_, false); });
   if (!program) return program.error();
   if (Status apart = check_apart(type_, items, packed); !apart) return apart;
   program->copy(items, packed, is_cold(bytes()));
@@ -115,7 +114,7 @@ Status TypePacker::pack(const std::byte* items, std::byte* packed) const {
 Status TypePacker::unpack(const std::byte* packed, std::byte* items) const {
   if (bytes() == 0) return {};
   if (Status status = check(items); !status) return status;
-  const auto& program = programs_->unpack.get([&] { return unpacking_program(type_); });
+  const auto& program = programs_->unpack.get([&] { return compiled(type_, true); });
   if (!program) return program.error();
   if (Status apart = check_apart(type_, items, packed); !apart) return apart;
   program->copy(packed, items, is_cold(bytes()));

@@ -6,19 +6,9 @@
 #include <memory>
 
 #include "base/error.hpp"
-#include "channels/host/host_program.hpp"
 #include "datatypes/datatype.hpp"
 
 namespace tranship {
-
-/// Compiles the copy of the elements of a type, whose offsets count from the source's address, to
-/// packed bytes.
-/// @error unsupported as lower_types()
-Result<HostProgram> packing_program(const Datatype& type);
-
-/// Compiles the copy of packed bytes to the elements of a type.
-/// @error invalid_argument if the type names a byte twice; unsupported as lower_types()
-Result<HostProgram> unpacking_program(const Datatype& type);
 
 /// Packs and unpacks items of one type, on the calling thread, in memory that it can read and
 /// write. Packing and unpacking are compiled when they are first used. A value: copies
@@ -33,12 +23,12 @@ class TypePacker {
 
   /// Copies the elements of the items at `items` to bytes(). Two mappings of the same memory are
   /// not noticed.
-  /// @error invalid_argument if their addresses overlap; unsupported as packing_program(); then
-  /// nothing is copied
+  /// @error invalid_argument if their addresses overlap; unsupported as lower_types(); then nothing
+  /// is copied
   Status pack(const std::byte* items, std::byte* packed) const;
 
   /// Copies packed bytes to the elements of the items at `items`, and nothing between them.
-  /// @error as unpacking_program() and pack(); then nothing is copied
+  /// @error as pack(), and invalid_argument if the type names a byte twice; then nothing is copied
   Status unpack(const std::byte* packed, std::byte* items) const;
 
  private:

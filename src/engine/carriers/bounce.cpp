@@ -44,12 +44,12 @@ Result<Event> Carriers::start_bounced(const RecipeStep& step, const StepEnds& en
   auto flight = channel.start(request, options.stream ? &stream : nullptr, {});
   if (!flight) return flight.error();
   guards.give_to(**flight);
-  // The GPU reads what lies in the buffer by now, and writes nothing but the buffer.
+  // The GPU accesses one array and the buffer: the other array's owner is not needed any more.
   const Array& on_gpu = up ? ends.target() : ends.source();
   (*flight)->keep_alive({ends.owner, on_gpu.owner, *buffer});
   if (up) return Event(step.plan, std::move(*flight));
   using Clock = std::chrono::steady_clock;
-  // How long the work in a caller's stream takes is the caller's affair.
+  // The work in a caller's stream may take any time.
   const auto end = options.stream ? Clock::time_point::max() : Clock::now() + bounce_wait_max;
   const auto wait = [&](Clock::time_point until) { return wait_for_flight(**flight, until); };
   if (Status status = waits.wait(end, wait); !status) return status.error();

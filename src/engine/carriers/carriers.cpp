@@ -63,7 +63,8 @@ Result<Event> Carriers::start_step(const RecipeStep& step, const StepEnds& ends,
   if (step.carrier == Carrier::here && ready) return start_here(step, ends, waits);
   auto guards = Guards::of(ends);
   if (!guards) return guards.error();
-  // What lies in this process's memory needs nothing that closing ends.
+  // Engine::close() waits for the holders of a pass. A copy within this process's memory uses
+  // nothing that close() releases, and takes none.
   Gate::Pass pass;
   if (!within_memory(ends.source(), ends.target()) || !guards->all_own()) {
     auto entered = lifetime_.enter();

@@ -60,7 +60,7 @@ class Carriers {
   /// Moves the bytes of a step of Carrier::here between two addresses.
   static void move(const RecipeStep& step, const std::byte* source, std::byte* target);
 
-  /// Checks that arrays which were pinned still are: a GPU that met pageable memory would fail.
+  /// Checks that arrays which were pinned still are: a GPU fails when it accesses pageable memory.
   /// @error invalid_argument if one is not
   Status check_pinned(const CopyPair& ends) const;
 
@@ -87,13 +87,14 @@ class Carriers {
   Result<Event> start_here(const RecipeStep& step, const StepEnds& ends, const Waits& waits) const;
   Result<Event> start_on_gpu(const RecipeStep& step, const StepEnds& ends, const Waits& waits,
                              const StartOptions& options, Guards guards) const;
-  /// Returns whether a short copy may go through a bounce buffer within the call, if what it
-  /// follows has ended: not behind a stream in which the caller's later work need not follow it.
+  /// Returns whether a short copy may go through a bounce buffer within the call, once the events
+  /// that it waits for have ended. If the caller named a stream, it may only if later work in that
+  /// stream has to follow the copy: the call then waits for the stream in any case.
   bool bounces(const Plan& plan, const Waits& waits, const StartOptions& options) const;
   Result<Event> start_bounced(const RecipeStep& step, const StepEnds& ends, const Waits& waits,
                               const StartOptions& options, Guards guards) const;
-  /// Carries a short copy to or from an array of another process; nothing if it has to be a
-  /// transfer after all.
+  /// Carries a short copy to or from an array of another process. Returns nothing if the caller's
+  /// thread cannot carry it, so that it has to become a transfer.
   std::optional<Status> carry_to_peer(const RecipeStep& step, const StepEnds& ends,
                                       const StartOptions& options) const;
   /// Carries a short copy to or from an array of another process without its help. Returns false
@@ -121,8 +122,8 @@ class Carriers {
   const Clock& clock_;
 };
 
-/// The GPU of this process on which an array of the copy lies, or else `otherwise`: a stream that
-/// is given by its number alone is one of that GPU, whichever others the plan goes through.
+/// Returns the GPU on which an array of this process lies, or else `otherwise`. A stream that is
+/// given by its number alone belongs to that GPU, whichever other GPUs the plan goes through.
 int own_gpu(const StepEnds& ends, int otherwise);
 
 }  // namespace tranship

@@ -21,15 +21,15 @@ struct StepEnds {
   const Array& target() const { return base.target; }
 };
 
-/// Owners and leases of arrays: the owners keep this process's memory, and a lease keeps another
-/// process from taking back its array. At the end of the copy it is checked whether those processes
-/// still live, since a copy from the memory of a dead one may have read anything.
+/// Owners and leases of arrays. The owners keep this process's memory allocated, and a lease keeps
+/// another process from taking back its array. The end of the copy checks whether those processes
+/// are still alive: a copy from the memory of a process that has exited may have read anything.
 class Guards {
  public:
   /// @error not_found if an array was withdrawn, or why its process is lost
   static Result<Guards> of(const StepEnds& ends);
 
-  /// Whether another process owns none of the arrays.
+  /// Returns whether all arrays are this process's.
   bool all_own() const { return lives_.empty(); }
 
   /// Hands everything to what carries the copy, until that has ended.

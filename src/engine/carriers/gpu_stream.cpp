@@ -7,7 +7,7 @@
 namespace tranship {
 namespace {
 
-/// Size in bytes up to which a copy on a GPU takes about as long as its start.
+/// Size in bytes up to which a copy on a GPU takes no longer than the call that starts it.
 constexpr std::int64_t short_bytes = std::int64_t{1} << 20;
 
 /// Returns the work that was planned ahead, if it may be launched between these addresses; else

@@ -11,7 +11,8 @@ void Carriers::move(const RecipeStep& step, const std::byte* source, std::byte* 
   copy_indexed(payload.indexed(), source, target, step.past_caches);
 }
 
-/// Closing needs not wait for such a copy, but peers do before they take their memory back.
+/// The copy holds no pass of the lifetime: Engine::close() need not wait for it. It does hold a use
+/// of other processes' arrays, since those wait for its end before they take their memory back.
 Result<Event> Carriers::start_here(const RecipeStep& step, const StepEnds& ends,
                                    const Waits& waits) const {
   if (Status status = waits.status(); !status) return status.error();

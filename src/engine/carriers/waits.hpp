@@ -27,15 +27,17 @@ class Waits {
   bool over_well() const;
   /// Returns how the events ended, which have all ended.
   Status status() const;
-  /// Returns whether the driver has to start the copy later: it follows a transfer, which no GPU's
-  /// stream can wait for. In a stream of the caller's it must stand before the call returns.
+  /// Returns whether the driver has to start the copy: one of the events is a transfer's that has
+  /// not ended, which no GPU's stream can wait for. Returns false if the caller named a stream: the
+  /// copy must be in that stream before the call returns, and so the call waits for the event.
   bool need_transfer() const;
 
-  /// Returns what a stream must wait for; waits here for all that no stream can wait for.
-  /// @error that of a copy which has failed
+  /// Returns the GPU events that a stream must wait for. Waits on the caller's thread for the
+  /// events that no stream can wait for.
+  /// @error how one of those copies failed
   Result<std::vector<GpuEvent>> gpu_events() const;
-  /// Returns what a transfer must wait for: events, and what is in the caller's stream, which is
-  /// one of the GPU `own` if the options name none (-1: of one that the plan goes through).
+  /// Returns what a transfer must wait for: the events, and the work in the caller's stream. own:
+  /// The GPU of that stream if the options name none; -1: a GPU that the plan goes through.
   Result<std::vector<std::shared_ptr<Completion>>> completions(const Plan& plan, int own) const;
 
   /// Waits on the caller's thread by `wait`, which gets a time until which to wait.

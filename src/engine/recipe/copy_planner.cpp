@@ -39,6 +39,10 @@ int CopyPlanner::memory_of(const Array& array) const {
 
 Result<PlanQuery> CopyPlanner::query_of(const Array& source, const Array& target,
                                         const CopyOptions& options, bool in_streams) const {
+  if (options.buffer_bytes_max < 0) {
+    return invalid("buffer_bytes=" + std::to_string(options.buffer_bytes_max) + " is negative",
+                   "give a number of bytes, or 0 for no limit of this copy's own");
+  }
   auto view = check_pair(source, target);
   if (!view) return view.error();
   PlanQuery query;

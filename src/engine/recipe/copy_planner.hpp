@@ -26,14 +26,13 @@ class CopyPlanner {
 
   /// Returns the query of a copy. Does not look whether the arrays overlap. in_streams: Whether
   /// the copy may be put into streams, so that one hop is preferred.
-  /// @error as check_pair(); no_route if the profile lacks a memory
+  /// @error as check_pair(); invalid_argument for a negative limit of buffers; no_route if the
+  ///        profile lacks a memory
   Result<PlanQuery> query_of(const Array& source, const Array& target, const CopyOptions& options,
                              bool in_streams) const;
 
   /// Returns the plan, from the cache if it is there.
   Result<std::shared_ptr<const Plan>> plan_of(const PlanQuery& query);
-
-  PlanCache::Counters cache_counters() const { return cache_.counters(); }
 
  private:
   int memory_of(const Array& array) const;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <utility>
 #include <variant>
 
 #include "data/page_lowering.hpp"

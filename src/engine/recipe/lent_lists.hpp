@@ -9,7 +9,7 @@
 namespace tranship {
 
 /// Returns empty lists. The thread that drops the last reference keeps their memory for its next
-/// call, so that a copy which is started once does not allocate its own again.
+/// call, so that copies that are not remembered do not allocate it each time.
 inline std::shared_ptr<IndexedCopy> lent_lists() {
   static thread_local bool over = false;  // readable also after the thread's `spare` was destroyed
   struct Spare {

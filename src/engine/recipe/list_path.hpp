@@ -23,8 +23,8 @@ struct ListPath {
 /// @error as Planner::plan()
 Result<ListPath> path_of_list(RecipeMaker& maker, const PlanQuery& query);
 
-/// Returns whether a list of so many runs of up to `bytes_most` bytes goes as RunList: one launch
-/// that starts within the call carries it.
+/// Returns whether a list of so many runs of up to `bytes_most` bytes is carried as a RunList: by
+/// one launch, which starts while the caller's lists are still there.
 bool goes_as_run_list(const ListPath& path, const RecipeUse& use, std::size_t count,
                       std::int64_t bytes_most);
 

@@ -86,12 +86,12 @@ void append(const CopyPair& pair, std::span<const LoopNest> lowered, const CopyP
   const auto group = copy.last_group();
   if (group.empty() || !same_shapes(group, nests)) {
     const std::int64_t step = one_run ? nests[0].element_bytes : 0;
-    copy.begin_group(nests, step, step, false);  // of arrays that know nothing of each other
+    copy.begin_group(nests, step, step, false);  // neighbouring arrays are not joined
     copy.add_move(0, 0);
     return;
   }
   const LoopNest& first = group[0].nest;
-  // Moves of more than a run have no step from one to the next, and stay entries of their own.
+  // Only single runs can be joined to longer ones; other moves stay entries of their own.
   copy.add_move(nests[0].source_offset - first.source_offset,
                 nests[0].target_offset - first.target_offset, one_run ? 0 : 1);
 }

@@ -21,8 +21,8 @@ Result<PieceSurvey> check_blocks(const CopyPair& ends, const PieceLists& pieces)
 
 int shift_of(std::int64_t grain) { return std::countr_zero(static_cast<std::uint64_t>(grain)); }
 
-/// Returns pieces that were checked as runs; nothing if another form is shorter, or they reach too
-/// far.
+/// Returns pieces, which were checked, as runs. Returns nothing if neighbours can be joined to a
+/// shorter list, or if offsets are too large for runs.
 std::optional<RunList> run_list_of(const CopyPair& ends, const PieceLists& pieces,
                                    const PieceSurvey& seen) {
   constexpr std::int64_t joined_below = 4096;  // a longer piece gains nothing by it
@@ -86,7 +86,7 @@ Result<Recipe> blocks_recipe(RecipeMaker& maker, const CopyPair& ends, const Blo
   if (!query) return query.error();
   const auto path = path_of_list(maker, *query);
   if (!path) return path.error();
-  // Only so: in any other form neighbours would be joined, which may be allocations of their own.
+  // No other form will do: it would join neighbours, which may be allocations of their own.
   if (!goes_as_run_list(*path, once, pieces.lengths.size(), seen.length_bound)) return Recipe{};
   const auto runs = run_list_of(ends, pieces, seen);
   return runs ? Recipe{{maker.runs_step(*path, ends, options, *runs)}} : Recipe{};

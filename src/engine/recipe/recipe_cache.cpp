@@ -41,7 +41,7 @@ RecipeCache::RecipeCache()
 std::shared_ptr<const KnownRecipe> RecipeCache::find(std::span<const std::int64_t> key) {
   struct LastHit {
     std::uint64_t cache = 0;
-    std::weak_ptr<const KnownRecipe> known;  // a thread keeps no recipe of a closed engine
+    std::weak_ptr<const KnownRecipe> known;  // weak: a closed engine's recipes are destroyed
   };
   thread_local LastHit last;
   if (last.cache == number_) {

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "engine/recipe/recipe.hpp"
 #include "engine/recipe/recipe_key.hpp"
 
 namespace tranship {
@@ -22,7 +22,8 @@ struct KnownRecipe {
   std::int64_t target_end = 0;
 
   std::vector<std::int64_t> key;
-  std::vector<std::shared_ptr<const Mapping>> mappings;  ///< keep the addresses in the key
+  /// The key has addresses of these objects, which therefore must not be given to others.
+  std::vector<std::shared_ptr<const Mapping>> mappings;
   std::vector<TypePair> types;
 
   /// Returns whether no byte of the first pair's arrays can be in both, if they lie at these
@@ -36,7 +37,7 @@ struct KnownRecipe {
 /// Remembers a recipe when its key comes for the second time. Set-associative: a new recipe
 /// replaces the oldest of its set, so that the cache is bounded. Keys of long lists have sets of
 /// their own. Threads: all. A lookup costs one hash of the key, one comparison, and a lock that is
-/// held for a few nanoseconds; a thread that finds it taken is answered as if there were no recipe.
+/// held for a few nanoseconds; a thread that finds the lock taken gets no recipe.
 class RecipeCache {
  public:
   RecipeCache();

@@ -1,8 +1,10 @@
 #include "engine/recipe/recipe_key.hpp"
 
-#include <algorithm>
+#include <utility>
 
 #include "base/at.hpp"
+#include "data/block.hpp"
+#include "datatypes/type_form.hpp"
 #include "engine/same_bytes.hpp"
 #include "gpu/gpu_work.hpp"
 
@@ -14,12 +16,16 @@ namespace {
 constexpr std::size_t list_numbers_most = 1024;
 
 /// What follows in a key.
-enum Mark : std::int64_t { plain_end = 1, described_end, pages, pieces, types };
+enum Mark : std::int64_t { plain_end = 1, described_end, block_end, pages, pieces, types };
 
 /// Returns one number for all that is short of an end.
 std::int64_t end_number(Mark mark, int rank, MemoryKind kind, int device, int opened_for) {
   return mark | (std::int64_t{rank} << 4) | (static_cast<std::int64_t>(kind) << 12) |
          (std::int64_t{device + 1} << 20) | (std::int64_t{opened_for + 1} << 40);
+}
+
+std::int64_t number_of(const void* pointer) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(pointer));
 }
 
 /// Whether the box lies inside its array.
@@ -71,14 +77,19 @@ bool RecipeKey::end_placed_pair(const std::byte* source, const std::byte* target
 }
 
 bool RecipeKey::add(const Array& source, const Array& target) {
-  if (!target.writable || !add_end(source) || !add_end(target)) return false;
+  return add_ends(source, target, false);
+}
+
+bool RecipeKey::add_ends(const Array& source, const Array& target, bool as_blocks) {
+  if (!target.writable) return false;
+  if (as_blocks) {
+    if (!add_block(source) || !add_block(target)) return false;
+  } else if (!add_end(source) || !add_end(target)) {
+    return false;
+  }
   const bool on_gpu =
       source.memory_kind == MemoryKind::device || target.memory_kind == MemoryKind::device;
   return end_pair(source.place.address, target.place.address, on_gpu);
-}
-
-bool RecipeKey::add_placed(const Array& source, const Array& target) {
-  return add(source, target) && add_distance(distance_between(source, target));
 }
 
 void RecipeKey::add_end(const PlainArray& array) {
@@ -121,15 +132,33 @@ bool RecipeKey::add_end(const Array& array) {
     }
     return true;
   }
-  const auto number_of = [](const void* pointer) {
-    return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(pointer));
-  };
   numbers.insert(numbers.end(), {number_of(&mapping), number_of(array.place.attachment),
                                  (array.named ? 2 : 0) | (array.liveness != nullptr ? 1 : 0)});
   for (std::size_t k = 0; k < at(mapping.rank()); ++k) {
     numbers.insert(numbers.end(), {array.view.lower[k], array.view.extents[k]});
   }
   return true;
+}
+
+void RecipeKey::add_block(MemoryKind kind, int device, std::int64_t begin, std::int64_t bytes) {
+  numbers_->insert(numbers_->end(), {end_number(block_end, 0, kind, device, -1), begin, bytes});
+}
+
+bool RecipeKey::add_block(const Array& array) {
+  if (array.liveness != nullptr || array.place.attachment != nullptr) return add_end(array);
+  const auto begin = is_inside(array.view) ? block_of(array.view) : std::nullopt;
+  if (begin) add_block(array.memory_kind, array.device, *begin, array.view.bytes());
+  return begin.has_value();
+}
+
+void RecipeKey::add_raw_bytes(std::int64_t offset, std::int64_t count) {
+  numbers_->insert(numbers_->end(), {2 * count + 1, offset});  // odd, as no address of a form is
+}
+
+void RecipeKey::add_type(const Datatype& type) {
+  const auto run = type.signature().raw() ? type.form().run_offset() : std::nullopt;
+  if (run) return add_raw_bytes(*run, type.bytes());
+  numbers_->insert(numbers_->end(), {number_of(&type.form()), 0});
 }
 
 bool RecipeKey::add_lists(std::initializer_list<std::span<const std::int64_t>> lists) {
@@ -145,9 +174,15 @@ std::optional<RecipeKey> RecipeKey::of(const CopyRequest& request) {
   if (request.pairs.empty() || std::holds_alternative<Blocks>(request.parts)) return {};
   RecipeKey key(request.options, request.pairs.size());
   const bool whole = std::holds_alternative<WholeArrays>(request.parts);
+  const bool as_blocks = !whole && !std::holds_alternative<PageLists>(request.parts);
+  const bool several = request.pairs.size() > 1;
   for (const auto& [source, target] : request.pairs) {
-    const bool placed = !whole || request.pairs.size() > 1;
-    if (!(placed ? key.add_placed(source, target) : key.add(source, target))) return {};
+    if (!key.add_ends(source, target, as_blocks)) return {};
+    if (whole && !several) continue;  // each copy checks whether the two overlap
+    auto distance = distance_between(source, target);
+    const bool apart = distance && lie_apart(*source.view.mapping, *target.view.mapping, *distance);
+    if (apart && !several) distance.reset();
+    if (!key.add_distance(distance)) return {};
   }
   std::vector<std::int64_t>& numbers = *key.numbers_;
   if (const auto* lists = std::get_if<PageLists>(&request.parts)) {
@@ -159,12 +194,24 @@ std::optional<RecipeKey> RecipeKey::of(const CopyRequest& request) {
   } else if (const auto* all = std::get_if<std::span<const TypePair>>(&request.parts)) {
     numbers.push_back(types);
     for (const TypePair& pair : *all) {
-      for (const Datatype* type : {&pair.source, &pair.target}) {
-        numbers.push_back(
-            static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(&type->form())));
-      }
+      key.add_type(pair.source);
+      key.add_type(pair.target);
     }
   }
+  return key;
+}
+
+RecipeKey RecipeKey::of(const Pack& pack) {
+  RecipeKey key(CopyOptions{}, 1);
+  const auto [first, second] = pack.unpacks ? std::pair(pack.packed_bytes, pack.places_bytes)
+                                            : std::pair(pack.places_bytes, pack.packed_bytes);
+  key.add_block(MemoryKind::host, -1, 0, first);
+  key.add_block(MemoryKind::host, -1, 0, second);
+  (void)key.add_distance(std::nullopt);
+  key.numbers_->push_back(types);
+  if (pack.unpacks) key.add_raw_bytes(0, pack.type.bytes());
+  key.add_type(pack.type);
+  if (!pack.unpacks) key.add_raw_bytes(0, pack.type.bytes());
   return key;
 }
 

@@ -3,14 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "base/lent_vector.hpp"
 #include "engine/recipe/copy_request.hpp"
-#include "engine/recipe/recipe_maker.hpp"
 
 namespace tranship {
 
@@ -30,7 +27,8 @@ struct PlainArray {
 
 /// The same numbers mean the same copy, up to the addresses: shapes, strides, types, memories, how
 /// addresses are aligned (for GPUs), options, and, of several pairs, how far their arrays lie from
-/// those of the first. Kept by one thread for one call.
+/// those of the first. Of pairs whose overlap is checked but once, it says how far the two arrays
+/// lie from each other, or, of an only pair, that they lie apart. Kept by one thread for one call.
 class RecipeKey {
  public:
   /// Begins the key of `pairs` pairs.
@@ -43,20 +41,27 @@ class RecipeKey {
 
   /// Adds the ends of the only pair. Returns false if copies of such arrays are not remembered.
   bool add(const Array& source, const Array& target);
-  /// Adds the ends of one of several pairs, or of lists of places: with how far they lie from each
-  /// other, since it is checked but once that they do not overlap.
-  bool add_placed(const Array& source, const Array& target);
 
   /// Adds one end of a pair: its source, then its target, then end_pair().
   void add_end(const PlainArray& array);
   /// Does what add() does for two plain arrays. on_gpu: Whether one of them lies on a GPU.
   bool end_pair(const std::byte* source, const std::byte* target, bool on_gpu);
-  /// Does what add_placed() does for two plain arrays on GPUs.
+  /// Does the same for one of several pairs on GPUs: adds how far its arrays lie from each other.
   bool end_placed_pair(const std::byte* source, const std::byte* target);
 
   /// Returns the key of a request; empty if its recipe is not remembered. All its arrays' memories
   /// are known (is_resolved()).
   static std::optional<RecipeKey> of(const CopyRequest& request);
+
+  /// A pack, or an unpack, between two blocks of host memory that share no byte.
+  struct Pack {
+    const Datatype& type;
+    std::int64_t places_bytes = 0;  ///< size of the block in which the type's elements lie
+    std::int64_t packed_bytes = 0;  ///< size of the block at whose begin they are packed
+    bool unpacks = false;
+  };
+  /// Returns the key of the request that describes the same copy with arrays and types.
+  static RecipeKey of(const Pack& pack);
 
   std::span<const std::int64_t> numbers() const { return *numbers_; }
 
@@ -65,7 +70,13 @@ class RecipeKey {
 
  private:
   bool add_end(const Array& array);
+  /// Adds an end whose bytes are counted from the begin of the block that the array fills.
+  bool add_block(const Array& array);
+  void add_block(MemoryKind kind, int device, std::int64_t begin, std::int64_t bytes);
+  bool add_ends(const Array& source, const Array& target, bool as_blocks);
   bool add_distance(std::optional<std::int64_t> distance);
+  void add_type(const Datatype& type);
+  void add_raw_bytes(std::int64_t offset, std::int64_t count);
   bool add_lists(std::initializer_list<std::span<const std::int64_t>> lists);
 
   LentVector<std::int64_t> numbers_;

@@ -19,9 +19,9 @@ constexpr std::int64_t short_bytes = std::int64_t{1} << 20;
 /// before it.
 constexpr std::int64_t kept_table_bytes_most = 128 << 10;
 
-/// What is read again and again leaves the caches to the target: a fill within so many times their
-/// size is quicker through them (two cores of an EPYC with 8 MiB: 16 MiB at 32 and 25 GB/s, 64 MiB
-/// at 6 and 26).
+/// A target up to this many times the size of the caches is written through them if the source is a
+/// broadcast array, whose few bytes leave the caches to the target (two cores of an EPYC with 8 MiB
+/// of cache, through the caches and past them: 16 MiB at 32 and 25 GB/s, 64 MiB at 6 and 26).
 constexpr std::int64_t repeated_caches = 4;
 
 /// A copy on a busy machine is planned anew if it takes this many times as long as planning.
@@ -127,8 +127,9 @@ RecipeStep RecipeMaker::step_of(std::shared_ptr<const Plan> plan, const CopyPair
 Result<RecipeStep> RecipeMaker::box_step(const CopyPair& pair, const CopyOptions& options,
                                          RecipeUse use) {
   const auto& [source, target] = pair;
-  if (links_ != nullptr &&
-      use.starts_now) {  // of two copies that begin at once, one sees the other
+  // Marked before it is planned: of two processes whose copies begin together, at least one sees
+  // the other's mark.
+  if (links_ != nullptr && use.starts_now) {
     if (const auto link = link_of(source, target, source.view.bytes())) links_->mark(*link, 0);
   }
   auto query = planner_.query_of(source, target, options, use.in_streams);

@@ -1,9 +1,7 @@
 // Makes recipes: checks a request, plans it, and chooses the form and the carrier of each step.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "engine/engine_channels.hpp"
 #include "engine/link_usage.hpp"

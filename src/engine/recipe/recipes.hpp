@@ -21,8 +21,8 @@ Result<Recipe> pages_recipe(RecipeMaker& maker, const CopyPair& ends, const Page
 Result<Recipe> pieces_recipe(RecipeMaker& maker, const CopyPair& ends, const PieceLists& pieces,
                              const CopyOptions& options, RecipeUse use);
 
-/// Copies blocks of one GPU's memory. Returns no steps, for blocks that are to be copied as pairs,
-/// if no single launch carries them.
+/// Copies blocks of one GPU's memory by one launch. Returns no steps if no single launch can carry
+/// them: the caller then copies them as pairs of arrays.
 Result<Recipe> blocks_recipe(RecipeMaker& maker, const CopyPair& ends, const Blocks& blocks,
                              const CopyOptions& options);
 

@@ -5,18 +5,10 @@
 #include <utility>
 
 #include "base/at.hpp"
+#include "base/hash.hpp"
 
 namespace tranship::staging {
 namespace {
-
-/// FNV-1a: the same in every process.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char letter : text) {
-    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-  }
-  return hash;
-}
 
 /// Returns the bits of a cell's number in each dimension: the curve repeats itself after 2^bits.
 int bits_of(int rank) { return rank == 0 ? 16 : std::min(16, 64 / rank); }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "data/type_numbers.hpp"
@@ -155,6 +158,60 @@ TEST(a_plain_array_has_the_key_of_the_same_array_of_the_engine) {
     EXPECT(again.end_pair(memory.data(), memory.data() + 1024, false));
     EXPECT(std::ranges::equal(again.numbers(), key_of(pair)));
   }
+}
+
+std::vector<std::int64_t> numbers_of(const std::optional<RecipeKey>& key) {
+  if (!key) return {};
+  return {key->numbers().begin(), key->numbers().end()};
+}
+
+std::vector<std::int64_t> types_key(const CopyPair& pair, const TypePair& types) {
+  const CopyRequest request{{&pair, 1}, std::span<const TypePair>(&types, 1)};
+  return numbers_of(RecipeKey::of(request));
+}
+
+TEST(types_are_known_by_the_blocks_of_their_arrays_wherever_these_lie_apart) {
+  const Datatype type = *Datatype::vector(rows, 1, columns, *Datatype::element("f4"));
+  const TypePair types{type, *Datatype::raw(type.bytes())};
+  const auto usual = types_key(pair_at(0, 1024), types);
+  EXPECT(!usual.empty());
+  EXPECT(types_key(pair_at(2048, 512), types) == usual);
+  const Shape flat{{rows * columns}, {4}};
+  EXPECT(types_key(pair_at(0, 1024, flat), types) == usual);  // the same block of bytes
+  EXPECT(types_key(pair_at(0, 1024, {{rows, 2}, {8, 4}}), types) != usual);
+  EXPECT(types_key(pair_at(0, 1024, {{rows, 2}, {16, 4}}), types).empty());  // no block
+  EXPECT(types_key(pair_at(0, 64), types) != usual);                         // they overlap
+  EXPECT(types_key(pair_at(0, 64), types) != types_key(pair_at(0, 32), types));
+  CopyPair fixed = pair_at(0, 1024);
+  fixed.target.writable = false;
+  EXPECT(types_key(fixed, types).empty());
+}
+
+TEST(raw_bytes_have_one_key_however_their_type_was_made) {
+  const Datatype type = *Datatype::vector(rows, 1, columns, *Datatype::element("f4"));
+  const Datatype byte = *Datatype::element("V1");
+  const std::int64_t bytes = type.bytes();
+  const CopyPair pair = pair_at(0, 1024);
+  const auto usual = types_key(pair, {type, *Datatype::raw(bytes)});
+  EXPECT(types_key(pair, {type, *Datatype::contiguous(bytes, byte)}) == usual);
+  EXPECT(types_key(pair, {type, *Datatype::contiguous(rows, *Datatype::element("f4"))}) != usual);
+  const std::array<std::int64_t, 1> behind{8};
+  EXPECT(types_key(pair, {type, *Datatype::hindexed_block(bytes, behind, byte)}) != usual);
+  const Datatype other = *Datatype::vector(rows, 1, columns, *Datatype::element("f4"));
+  EXPECT(types_key(pair, {other, *Datatype::raw(bytes)}) != usual);  // another object's address
+}
+
+TEST(a_pack_has_the_key_of_the_same_request_of_the_engine) {
+  const Datatype type = *Datatype::vector(rows, 1, columns, *Datatype::element("f4"));
+  const std::int64_t bytes = type.bytes();
+  CopyPair pair = pair_at(0, 1024);
+  pair.target = array_of({{rows}, {4}}, memory.data() + 1024);
+  const std::int64_t places_bytes = rows * columns * 4;
+  EXPECT(numbers_of(RecipeKey::of(RecipeKey::Pack{type, places_bytes, bytes, false})) ==
+         types_key(pair, {type, *Datatype::raw(bytes)}));
+  std::swap(pair.source, pair.target);
+  EXPECT(numbers_of(RecipeKey::of(RecipeKey::Pack{type, places_bytes, bytes, true})) ==
+         types_key(pair, {*Datatype::raw(bytes), type}));
 }
 
 }  // namespace
