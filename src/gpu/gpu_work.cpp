@@ -159,6 +159,25 @@ std::int64_t bytes_of_pieces(std::size_t count) {
 /// Returns whether the list's table fits the parameters of its launch.
 bool held(const gpu::NestList& list) { return table_bytes(list) <= gpu::held_bytes_max; }
 
+/// Whether a nest repeats one number along runs of the target, so often that a launch of its own
+/// does not count. The kernel that converts writes these in vectors.
+bool fills(const LoopNest& nest) {
+  constexpr std::int64_t bytes_least = 64 << 10;
+  const std::int64_t bytes = nest.element_bytes;
+  const bool is_number = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  return is_number && nest.rank > 0 && nest.loops[0].source_stride == 0 &&
+         nest.loops[0].target_stride == bytes && nest.bytes() >= bytes_least;
+}
+
+/// Returns the conversion of numbers of some bytes that leaves them as they are.
+Conversion same_numbers(std::int64_t bytes) {
+  const NumberKind kind = bytes == 1   ? NumberKind::int8
+                          : bytes == 2 ? NumberKind::int16
+                          : bytes == 4 ? NumberKind::int32
+                                       : NumberKind::int64;
+  return {{kind, false}, {kind, false}};
+}
+
 }  // namespace
 
 GpuWork::~GpuWork() {
@@ -323,12 +342,14 @@ std::int64_t GpuWork::bytes_before_places() const {
 
 std::span<const LoopNest> GpuWork::plan_casts(const Request& request) {
   const auto nests = request.payload.nests();
-  const auto converts = [](const LoopNest& nest) { return static_cast<bool>(nest.conversion); };
-  if (std::none_of(nests.begin(), nests.end(), converts)) return nests;
+  const auto is_taken = [](const LoopNest& nest) { return nest.conversion || fills(nest); };
+  if (std::none_of(nests.begin(), nests.end(), is_taken)) return nests;
   not_casts_.clear();
   for (const LoopNest& nest : nests) {
-    if (converts(nest)) {
-      gpu::plan_casts(nest, request.source.address, request.target.address, casts_);
+    if (is_taken(nest)) {
+      LoopNest cast = nest;
+      if (!nest.conversion) cast.conversion = same_numbers(nest.element_bytes);
+      gpu::plan_casts(cast, request.source.address, request.target.address, casts_);
     } else {
       not_casts_.push_back(nest);
     }

@@ -203,7 +203,7 @@ void run_answers(std::span<const std::byte> input) {
       }
       case 1: {
         const PutRequest request{"v", 3, box, "i8", 8, {}};
-        const auto room = catalog.begin(request, end_ns);
+        auto room = catalog.begin(request, end_ns);
         if (!room) break;
         CHECK(room->primary >= 0 && room->primary < servers.count(), "room at no server");
         if (action % 16 == 1)

@@ -163,19 +163,19 @@ def convert(bench: Bench, engine: Engine, space: Space, case: RandomShape) -> Ou
         bare(engine, copy, times=SHORT_TIMES),
     ]
     if (tensors := space.torch_ends(case)) is not None:
-        variants.append(Variant("PyTorch", torch_run(space, *tensors), check, prepare))
+        variants.append(Variant("PyTorch", torch_run(space.torch, *tensors), check, prepare))
     medians = bench.measure(case.name, variants, count * SHORT_TIMES, 5, DRIVER)
     each = {name: seconds / SHORT_TIMES for name, seconds in medians.items()}
     return Outcome.of(case.name, group_of(case), count, each, "tranship", DRIVER, "PyTorch")
 
 
-def torch_run(space: Space, source: Any, target: Any) -> Callable[[], float]:
+def torch_run(torch: Any, source: Any, target: Any) -> Callable[[], float]:
     """Returns a function that times PyTorch's copies in a row."""
 
     def copy() -> None:
         for _ in range(SHORT_TIMES):
             target.copy_(source)
         for device in {source.device, target.device}:
-            space.torch.cuda.synchronize(device)
+            torch.cuda.synchronize(device)
 
     return timed(copy)

@@ -59,14 +59,20 @@ class RandomCast:
         order = "same order" if self.orders[0] == self.orders[1] else "transposed"
         return f"{order}, {'cached' if self.cached else 'memory'}"
 
+    def extents(self, side: int) -> tuple[int, ...]:
+        """Returns the extents of one side as it lies in memory, with what its step leaves out."""
+        extents = [self.shape[k] for k in self.orders[side]]
+        extents[-1] *= self.step if side == 0 else 1
+        return tuple(extents)
+
+    def permutation(self, side: int) -> list[int]:
+        """Returns where in memory each dimension of one side is."""
+        return [self.orders[side].index(k) for k in range(len(self.shape))]
+
     def array(self, memory: Bytes, dtype: np.dtype[Any], side: int) -> np.ndarray[Any, Any]:
         """Returns one side of the conversion, or of a copy of numbers of another width."""
-        order = self.orders[side]
-        step = self.step if side == 0 else 1
-        extents = [self.shape[k] for k in order]
-        extents[-1] *= step
-        whole = np.ndarray(tuple(extents), dtype, memory.data)[..., ::step]
-        return whole.transpose([order.index(k) for k in range(len(order))])
+        whole = np.ndarray(self.extents(side), dtype, memory.data)
+        return whole[..., :: self.step if side == 0 else 1].transpose(self.permutation(side))
 
 
 def random_casts(seed: int, count: int, cached_kib: int, memory_mib: int) -> list[RandomCast]:

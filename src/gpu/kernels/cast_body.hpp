@@ -218,18 +218,16 @@ TRANSHIP_DEVICE void read_items(const CastPlan& plan, const CastPlace& place,
                                 CastHeld<Form>& held) {
   if constexpr (bytes <= Form::source_bytes_max) {
     if constexpr (Form::run > 1) {
-      if (Form::way == CastWay::runs || plan.source_vectors) {
+      if (plan.source_vectors) {
         read_runs<bytes>(held);
         if (!place.full) read_singly<bytes, true, true>(plan, held);
         return;
       }
     }
-    if constexpr (Form::way != CastWay::runs) {
-      if (plan.source_aligned) {
-        read_singly<bytes, true, false>(plan, held);
-      } else {
-        read_singly<bytes, false, false>(plan, held);
-      }
+    if (Form::way == CastWay::runs || plan.source_aligned) {
+      read_singly<bytes, true, false>(plan, held);
+    } else {
+      read_singly<bytes, false, false>(plan, held);
     }
   }
 }

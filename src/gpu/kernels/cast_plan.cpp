@@ -141,9 +141,11 @@ class CastPlanner {
     if (!target_runs && plan_.rank > 0) target_bits |= plan_.loops[0].target_stride;
     const std::int64_t from_bytes = bytes_of(plan_.from);
     plan_.source_aligned = common_bytes(source_bits) >= from_bytes && !plan_.either_part;
+    repeats_ = plan_.rank > 0 && !shared_ && plan_.loops[0].source_stride == 0;
     const auto has_runs = [&](std::int64_t run) {
-      const bool read = source_runs && source_step_ == from_bytes &&
-                        common_bytes(source_bits) >= vector_bytes(from_bytes, run);
+      const bool follows = source_runs && source_step_ == from_bytes &&
+                           common_bytes(source_bits) >= vector_bytes(from_bytes, run);
+      const bool read = follows || (repeats_ && plan_.source_aligned);
       const bool written =
           target_runs && common_bytes(target_bits) >= vector_bytes(target_step_, run);
       return read && (shared_ || written);
@@ -209,7 +211,7 @@ class CastPlanner {
       return is_full(run_loop_) || plan_.box[run_loop_] % run == 0;
     };
     const int run = begins(run_) ? run_ : begins(cast_run) ? std::min(run_, cast_run) : 1;
-    plan_.source_vectors = run > 1;
+    plan_.source_vectors = run > 1 && !repeats_;
     plan_.run = shared_ ? std::max(run, cast_run) : run;
     plan_.way = shared_ ? CastWay::shared : run > 1 ? CastWay::runs : CastWay::singles;
     plan_.box_rank = 0;
@@ -340,6 +342,7 @@ class CastPlanner {
   int in_source_[kernel_loops_max] = {};  // loops, the source's fastest first
   int run_loop_ = 0;                      // along which the source's numbers are read in runs
   bool shared_ = false;                   // boxes pass through shared memory
+  bool repeats_ = false;                  // the runs of the target repeat one number of the source
   int run_ = 1;                           // numbers of a run that alignment allows
   std::int64_t target_vector_ = 1;        // bytes of one access that the target's alignment allows
   std::int64_t shared_strides_[kernel_loops_max] = {};

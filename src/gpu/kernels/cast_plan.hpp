@@ -45,7 +45,7 @@ constexpr bool is_wide_cast(NumberKind from, NumberKind to) {
 
 /// How the boxes of a nest are moved.
 enum class CastWay : std::int32_t {
-  runs,     ///< runs that are aligned vectors on both sides
+  runs,     ///< runs that are aligned vectors at the target; in the source too, or one number
   singles,  ///< one number a thread
   shared,   ///< through shared memory: along the source's runs, then along the target's
 };

@@ -124,6 +124,38 @@ TEST(kernels_convert_and_transpose_all_pairs_of_types_as_the_host_does) {
   }
 }
 
+TEST(one_number_is_repeated_in_vectors) {
+  const NumberKind kinds[] = {NumberKind::int8, NumberKind::int16, NumberKind::int32,
+                              NumberKind::int64};
+  for (const NumberKind kind : kinds) {
+    for (const std::int64_t row : {5, 1000, 4096}) {
+      for (const bool aligned : {true, false}) {
+        LoopNest nest;
+        nest.conversion = {{kind, false}, {kind, false}};
+        nest.element_bytes = bytes_of(kind);
+        nest.rank = 2;
+        // Rows that repeat a number each, with a gap between them.
+        const std::int64_t pitch = row * nest.element_bytes + (aligned ? 16 : bytes_of(kind));
+        nest.loops[0] = {row, 0, nest.element_bytes};
+        nest.loops[1] = {7, nest.element_bytes, pitch};
+        Random random(static_cast<std::uint64_t>(row));
+        Placed source(random_bytes(random, 7 * nest.element_bytes), 0);
+        Placed target(random_bytes(random, 7 * pitch), 0);
+        std::vector<std::byte> expected = target.bytes();
+        for (std::int64_t k = 0; k < 7 * row; ++k) {
+          std::copy_n(source.begin() + k / row * nest.element_bytes, nest.element_bytes,
+                      expected.data() + k / row * pitch + k % row * nest.element_bytes);
+        }
+        std::vector<gpu::CastPlan> plans;
+        run(nest, source.begin(), target.begin(), plans);
+        REQUIRE(plans.size() == 1u);
+        if (aligned && row % 2 == 0) EXPECT(plans[0].way == gpu::CastWay::runs);
+        EXPECT(target.bytes() == expected);
+      }
+    }
+  }
+}
+
 TEST(nests_of_many_loops_become_several_kernels) {
   LoopNest nest;
   nest.conversion = {{NumberKind::int16, false}, {NumberKind::float64, false}};

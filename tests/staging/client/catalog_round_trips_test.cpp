@@ -14,7 +14,7 @@ using namespace tranship::staging;
 namespace {
 
 constexpr std::int64_t round_trip_ns = 1000;
-constexpr std::int64_t end_ns = 1'000'000'000;
+constexpr std::int64_t round_trips_end_ns = 1'000'000'000;
 constexpr std::size_t message_bytes = 16384;
 
 /// Servers whose replies arrive one round trip after their requests, on a clock that only waits for
@@ -122,7 +122,7 @@ TEST(a_large_put_waits_for_three_round_trips_beside_its_copy) {
     for (std::int64_t version = 0; version < 3; ++version) {
       const std::int64_t begin = there.now_ns();
       there.asked.clear();
-      auto put = catalog.begin(wide(servers, version), end_ns);
+      auto put = catalog.begin(wide(servers, version), round_trips_end_ns);
       REQUIRE(put.ok());
       EXPECT_EQ(std::ssize(put->indexed), servers - 1);
       there.copy();
@@ -141,10 +141,10 @@ TEST(a_large_put_waits_for_three_round_trips_beside_its_copy) {
 TEST(an_object_that_is_not_indexed_everywhere_is_not_committed) {
   DistantServers there(4);
   Catalog catalog(there);
-  auto first = catalog.begin(wide(4, 0), end_ns);
+  auto first = catalog.begin(wide(4, 0), round_trips_end_ns);
   REQUIRE(first.ok());
   there.lost = {first->indexed.front()};
-  auto put = catalog.begin(wide(4, 1), end_ns);
+  auto put = catalog.begin(wide(4, 1), round_trips_end_ns);
   REQUIRE(put.ok());
   there.copy();
   const Status refused = catalog.commit(*put);
@@ -160,7 +160,7 @@ TEST(an_object_of_a_variable_that_was_deleted_during_the_copy_begins_again) {
   DistantServers there(2);
   Catalog catalog(there);
   there.deleted = true;
-  auto put = catalog.begin(wide(2, 0), end_ns);
+  auto put = catalog.begin(wide(2, 0), round_trips_end_ns);
   REQUIRE(put.ok());
   const Status refused = catalog.commit(*put);
   REQUIRE(!refused.ok());
@@ -168,7 +168,7 @@ TEST(an_object_of_a_variable_that_was_deleted_during_the_copy_begins_again) {
   EXPECT_EQ(count_of(there.told, "unindex"), 1);
   there.deleted = false;
   there.asked.clear();
-  auto again = catalog.begin(wide(2, 0), end_ns);
+  auto again = catalog.begin(wide(2, 0), round_trips_end_ns);
   REQUIRE(again.ok());
   EXPECT_EQ(count_of(there.asked, "declare"), 1);
   EXPECT(catalog.commit(*again).ok());
@@ -177,7 +177,7 @@ TEST(an_object_of_a_variable_that_was_deleted_during_the_copy_begins_again) {
 TEST(a_put_that_is_given_up_does_not_wait_for_its_index_servers) {
   DistantServers there(4);
   Catalog catalog(there);
-  auto put = catalog.begin(wide(4, 0), end_ns);
+  auto put = catalog.begin(wide(4, 0), round_trips_end_ns);
   REQUIRE(put.ok());
   const std::int64_t begun = there.now_ns();
   catalog.abort(*put);
