@@ -161,7 +161,7 @@ Config config_with(const std::map<std::string, std::string>& overrides) {
 void bind_engine(nb::module_& module) {
   bind_plans(module);
   bind_events(module);
-  nb::class_<Engine>(module, "EngineCore")
+  nb::class_<Engine>(module, "EngineCore", nb::is_weak_referenceable())
       .def_static("open", &open, nb::arg("profile"), nb::arg("overrides"), nb::arg("trace_file"),
                   nb::arg("program"), nb::arg("accept"), nb::arg("contact_file"))
       .def("copy", &copy, nb::arg("source").none(), nb::arg("target").none(),

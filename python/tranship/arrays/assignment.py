@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -139,16 +140,33 @@ def converted(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return out
 
 
-def near(engine: _core.EngineCore, core: _core.Array, target: _core.Array) -> _core.Array:
+def crosses_bus(core: _core.Array, target: _core.Array) -> bool:
+    """Returns whether a source lies elsewhere than on the GPU of the target."""
+    on_gpu = target.where == "device" and target.device >= 0 and not target.remote
+    there = core.where == "device" and core.device in (target.device, -1)
+    return on_gpu and not there and core.bytes > 0
+
+
+def near(
+    engine: _core.EngineCore,
+    core: _core.Array,
+    target: _core.Array,
+    memory: _core.DeviceMemory | None = None,
+) -> _core.Array:
     """Returns a source that is about to be broadcast; for a target on a GPU a copy on that GPU.
 
     The repeated elements are then written by the GPU, and do not cross the bus.
+
+    Args:
+        engine: The engine.
+        core: The source.
+        target: Where it goes.
+        memory: Memory of the target's GPU for the copy; None: it is allocated.
     """
-    on_gpu = target.where == "device" and target.device >= 0 and not target.remote
-    there = core.where == "device" and core.device in (target.device, -1)
-    if not on_gpu or there or core.bytes == 0:
+    if not crosses_bus(core, target):
         return core
-    memory = _core.allocate(engine, "device", target.device, core.bytes)
+    if memory is None:
+        memory = _core.allocate(engine, "device", target.device, core.bytes)
     shape = shape_of(core)
     fields, at = [], 0
     for name, kind, count, _ in core.fields:
@@ -159,6 +177,27 @@ def near(engine: _core.EngineCore, core: _core.Array, target: _core.Array) -> _c
     copy = _core.placed(copy, "device", target.device, None)
     copy_and_wait(engine, _core.by_position(core), copy)
     return copy
+
+
+BLOCK_BYTES = 4096
+"""Bytes of a block of a GPU's memory for a value that is repeated."""
+
+Blocks = dict[int, list[_core.DeviceMemory]]
+blocks: WeakKeyDictionary[_core.EngineCore, Blocks] = WeakKeyDictionary()
+"""Blocks that no copy uses, by the GPU: to allocate one takes longer than to fill 256 MiB."""
+
+
+def take_block(
+    engine: _core.EngineCore, core: _core.Array, target: _core.Array
+) -> _core.DeviceMemory | None:
+    """Returns a block for a source's copy on the target's GPU; None if it needs none, or more."""
+    if not crosses_bus(core, target) or core.bytes > BLOCK_BYTES:
+        return None
+    kept = blocks.setdefault(engine, {}).setdefault(target.device, [])
+    try:
+        return kept.pop()
+    except IndexError:
+        return _core.allocate(engine, "device", target.device, BLOCK_BYTES)
 
 
 def shape_of(source: _core.Array | npt.NDArray[Any]) -> tuple[int, ...]:
@@ -208,9 +247,14 @@ def move(source: Any, target: Elements) -> None:
     if engine is None and in_files:
         return move(source.numpy(), target)
     if core is not None and plain is not None:
+        block = None
         if engine is not None and shape_of(core) != target.shape:
-            core = near(engine, core, plain)
+            block = take_block(engine, core, plain)
+            core = near(engine, core, plain, block)
         copy_and_wait(engine, broadcast_core(core, target.shape), _core.by_position(plain))
+        if block is not None and engine is not None:
+            # Only now: the GPU may still read the block of a copy that failed or was interrupted.
+            blocks[engine][block.device].append(block)
         return None
     points = source._points() if core is None else Points.of(core)
     points = points.broadcast(target.shape)

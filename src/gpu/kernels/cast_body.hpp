@@ -212,6 +212,19 @@ TRANSHIP_DEVICE void read_singly(const CastPlan& plan, CastHeld<Form>& held) {
   }
 }
 
+/// Reads one number of the source for each run, which repeats it.
+template <int bytes, typename Form>
+TRANSHIP_DEVICE void repeat_numbers(CastHeld<Form>& held) {
+  using Bits = typename Form::Source;
+  TRANSHIP_UNROLL
+  for (int group = 0; group < Form::groups; ++group) {
+    if (held.inside[group] == 0) continue;
+    const Bits bits = bits_in<bytes, Bits>(read<bytes>(held.from[group]), 0);
+    TRANSHIP_UNROLL
+    for (int k = 0; k < Form::run; ++k) held.source[group * Form::run + k] = bits;
+  }
+}
+
 /// Reads all items, whose numbers have `bytes` bytes in the source.
 template <int bytes, typename Form>
 TRANSHIP_DEVICE void read_items(const CastPlan& plan, const CastPlace& place,
@@ -224,7 +237,9 @@ TRANSHIP_DEVICE void read_items(const CastPlan& plan, const CastPlace& place,
         return;
       }
     }
-    if (Form::way == CastWay::runs || plan.source_aligned) {
+    if constexpr (Form::way == CastWay::runs) {
+      repeat_numbers<bytes>(held);
+    } else if (plan.source_aligned) {
       read_singly<bytes, true, false>(plan, held);
     } else {
       read_singly<bytes, false, false>(plan, held);
