@@ -15,12 +15,14 @@ struct CastPlace {
   std::byte* target;
   /// The last index inside the nest along each loop of the box, 16 bits each.
   std::uint64_t last;
-  bool full;
+  bool full;            ///< all items are whole
+  std::uint32_t items;  ///< of the walk that reads
 };
 
 TRANSHIP_DEVICE CastPlace locate_cast(const CastPlan& plan, std::uint32_t block,
                                       const std::byte* source, std::byte* target) {
-  CastPlace place{source + plan.source_offset, target + plan.target_offset, 0, plan.whole};
+  CastPlace place{source + plan.source_offset, target + plan.target_offset, 0, plan.whole, 0};
+  place.items = static_cast<std::uint32_t>(plan.read.items);
   int in_box = 0;
   for (int k = 0; k < plan.rank; ++k) {
     const std::uint32_t next = divide(block, plan.boxes[k]);
@@ -32,7 +34,15 @@ TRANSHIP_DEVICE CastPlace locate_cast(const CastPlan& plan, std::uint32_t block,
     if (plan.box[k] == 1) continue;
     const std::int64_t left = plan.loops[k].extent - first;
     const bool cut = left < plan.box[k];
-    place.full = place.full && !cut;
+    if (cut) {
+      const auto rest = static_cast<std::uint32_t>(left);
+      const auto run = static_cast<std::uint32_t>(plan.last_run);
+      if (in_box + 1 == plan.box_rank && plan.last_items > 0 && rest % run == 0) {
+        place.items = static_cast<std::uint32_t>(plan.last_items) * (rest / run);
+      } else {
+        place.full = false;
+      }
+    }
     const auto last = static_cast<std::uint64_t>(cut ? left : plan.box[k]) - 1;
     place.last |= last << (16 * in_box++);
   }
@@ -333,7 +343,7 @@ TRANSHIP_DEVICE void locate_patch(const CastPlan& plan, const CastPlace& place, 
 template <typename Form>
 TRANSHIP_DEVICE void convert_box(const CastPlan& plan, const CastPlace& place, std::uint32_t thread,
                                  std::byte* shared) {
-  const auto items = static_cast<std::uint32_t>(plan.read.items);
+  const std::uint32_t items = place.items;
   constexpr std::uint32_t together = Form::shared ? 1 : Form::groups;
   CastItem at;
   for (std::uint32_t first = thread; first < items; first += together * kernel_threads) {

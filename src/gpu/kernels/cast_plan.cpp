@@ -283,6 +283,8 @@ class CastPlanner {
     place_in_shared();
     plan_.read = {};
     plan_.write = {};
+    plan_.last_items = 0;
+    plan_.last_run = 1;
     plan_.whole = true;
     plan_.read.run_loop = field_of(run_loop_);
     if (plan_.rank == 0) return;
@@ -304,12 +306,19 @@ class CastPlanner {
     add_step(plan_.read, run_loop_, ceil_divide(runs, together), together * run);
     plan_.whole = plan_.read.items * run * rows == count;
     make_regular(plan_.read);
-    if (!shared_) return;
+    if (!shared_) return plan_last_loop();
     const std::int64_t numbers = std::max<std::int64_t>(plan_.target_vector / target_step_, 1);
     add_step(plan_.write, 0, ceil_divide(box(0), numbers), numbers);
     for (int k = 1; k < plan_.rank; ++k) add_step(plan_.write, k, box(k), 1);
     plan_.whole = plan_.whole && plan_.write.items * numbers == count;
     make_regular(plan_.write);
+  }
+
+  void plan_last_loop() {
+    if (plan_.read.rank == 0 || !plan_.whole) return;
+    const CastStep& last = plan_.read.steps[plan_.read.rank - 1];
+    plan_.last_items = plan_.read.items / static_cast<std::int32_t>(last.extent.divisor);
+    plan_.last_run = plan_.box_rank == 1 ? plan_.run : 1;
   }
 
   /// Decides whether the items of a thread follow each other along the last step.

@@ -98,9 +98,13 @@ struct CastPlan {
   std::int32_t box[kernel_loops_max] = {};  ///< indices of each loop in a box
   Divisor boxes[kernel_loops_max];          ///< boxes along each loop
   std::int32_t in_box[box_loops_max] = {};  ///< the loops of a box, the target's fastest first
-  CastWalk read;                            ///< also writes, without shared memory
-  CastWalk write;                           ///< from shared memory
-  std::int32_t shared_run_stride = 0;       ///< bytes in shared memory between the numbers of a run
+  /// Without shared memory: items for each index of the box's last loop, or for each run of it, and
+  /// the numbers of such a run. A box that is cut along that loop alone has whole items, but fewer.
+  std::int32_t last_items = 0;
+  std::int32_t last_run = 1;
+  CastWalk read;                       ///< also writes, without shared memory
+  CastWalk write;                      ///< from shared memory
+  std::int32_t shared_run_stride = 0;  ///< bytes in shared memory between the numbers of a run
   std::int64_t blocks = 0;
   std::int32_t shared_bytes = 0;
 };
