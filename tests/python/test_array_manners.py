@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import threading
 from array import array as array_of_items
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from exporters import Exporter
 from gpu_support import EMULATED, gpu_count
 
 import tranship as ts
+from tranship.arrays import assignment
 
 KINDS = ("instance", "raw", "npy", *(f"device{k}" for k in range(min(gpu_count(), 2))))
 PEERS = ("plain", "shared", "device")
@@ -562,3 +564,26 @@ def test_new_files_are_assigned(tmp_path: Path) -> None:
         with pytest.raises(ts.Closed):
             use()
     assert np.array_equal(np.load(tmp_path / "new.npy"), values)
+
+
+@pytest.mark.skipif(gpu_count() == 0, reason="needs a GPU, emulated or real")
+def test_fills_on_several_threads_keep_their_values_apart(engine: ts.Engine) -> None:
+    wrong: list[tuple[int, int]] = []
+
+    def fill_often(number: int) -> None:
+        array = engine.empty((20_000,), "i4", memory="device0")
+        for turn in range(40):
+            array.fill(1000 * number + turn)
+            if not (array.numpy() == 1000 * number + turn).all():
+                wrong.append((number, turn))
+
+    threads = [threading.Thread(target=fill_often, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert wrong == []
+    kept = assignment.blocks[engine._core][0]
+    assert 1 <= len(kept) <= 4  # one for each thread at the most
+    assert len({block.address for block in kept}) == len(kept)
