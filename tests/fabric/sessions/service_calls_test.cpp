@@ -160,7 +160,8 @@ TEST(replies_that_never_come_end_with_the_reason) {
     std::vector<std::byte> reply(100);
     std::vector<std::byte> other(100);
     slow_ends = false;
-    const auto bytes = bytes_of_text("slow");
+    const std::string text = "slow";
+    const auto bytes = bytes_of_text(text);
     const std::vector<std::byte> slow(bytes.begin(), bytes.end());
     auto late = talkers.requester->begin_ask(talkers.peer, slow, reply);
     auto cut_off = talkers.requester->begin_ask(talkers.peer, slow, other);
