@@ -77,15 +77,11 @@ std::string Layout::to_string() const {
   return text;
 }
 
-namespace {
-
 std::string names_of(const IndexSpace& space) {
   std::string names;
   for (const Dimension& dimension : space) names += (names.empty() ? "" : ", ") + dimension.name;
   return names.empty() ? "none" : names;
 }
-
-}  // namespace
 
 Status Layout::check(const IndexSpace& space) const {
   const auto known = [&](const Term& term) {

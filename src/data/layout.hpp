@@ -32,6 +32,9 @@ struct Field {
 using IndexSpace = std::vector<Dimension>;
 using FieldSpace = std::vector<Field>;
 
+/// Returns the names of all dimensions, separated by commas; "none" if there are none.
+std::string names_of(const IndexSpace& space);
+
 /// One term of a layout: the field space, a block of a dimension, or the rest of the dimension.
 struct Term {
   std::string dimension;   ///< empty: the field space F

@@ -6,16 +6,6 @@
 #include "engine/checks.hpp"
 
 namespace tranship {
-namespace {
-
-/// Returns the names of all dimensions, separated by commas.
-std::string names_in(const IndexSpace& space) {
-  std::string names;
-  for (const Dimension& one : space) names += (names.empty() ? "" : ", ") + one.name;
-  return names.empty() ? "none" : names;
-}
-
-}  // namespace
 
 Status restrict_to(Array& array, std::span<const NamedRange> region, const View& names) {
   const IndexSpace& space = names.mapping->space();
@@ -23,7 +13,7 @@ Status restrict_to(Array& array, std::span<const NamedRange> region, const View&
     const auto found = std::ranges::find(space, name, &Dimension::name);
     if (found == space.end()) {
       return invalid("the region names dimension \"" + name + "\"",
-                     "the array's dimensions are " + names_in(space));
+                     "the array's dimensions are " + names_of(space));
     }
     const auto k = static_cast<std::size_t>(found - space.begin());
     if (k >= at(array.view.mapping->rank())) continue;  // the copy says that the ranks differ
