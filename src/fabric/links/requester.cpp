@@ -153,11 +153,17 @@ std::optional<Status> Requester::notice_here(const Transfer& notice, std::vector
                                              std::chrono::nanoseconds at_most, Bell& bell) {
   const auto end = std::chrono::steady_clock::now() + at_most;
   if (Status status = submit_notice(notice, std::move(body), queue); !status) return status;
+  return wait_for_one(*queue, end, bell);
+}
+
+std::optional<Status> Requester::wait_for_one(FinishedQueue& queue,
+                                              std::chrono::steady_clock::time_point end,
+                                              Bell& bell) {
   std::array<Finished, 1> finished;
   while (true) {
     const std::uint32_t seen = bell.rings();
     progress();
-    if (queue->take(finished) == 1) return std::move(finished[0].status);
+    if (queue.take(finished) == 1) return std::move(finished[0].status);
     const auto left = end - std::chrono::steady_clock::now();
     if (left <= left.zero()) return std::nullopt;
     if (attended()) {
@@ -562,7 +568,7 @@ void Requester::end_early(Pending& pending, const Error& error) {
 }
 
 std::optional<Status> Requester::carry_here(const Transfer& transfer,
-                                            std::chrono::nanoseconds at_most, const Bell& bell) {
+                                            std::chrono::nanoseconds at_most, Bell& bell) {
   const bool fits = transfer.request.bytes <= options_.segment.geometry().inside_bytes;
   if (!attended() || !fits || outstanding()) return std::nullopt;
   thread_local const auto queue = std::make_shared<FinishedQueue>();
@@ -571,24 +577,15 @@ std::optional<Status> Requester::carry_here(const Transfer& transfer,
   tagged.request.tag = tag;
   const auto end = std::chrono::steady_clock::now() + at_most;
   if (Status status = submit(tagged, queue); !status) return status;
+  if (auto status = wait_for_one(*queue, end, bell)) return status;
+  cancel(*queue, tag);
   std::array<Finished, 1> finished;
-  while (true) {
-    const std::uint32_t seen = bell.rings();
-    progress();
-    if (queue->take(finished) == 1) return std::move(finished[0].status);
-    const auto left = end - std::chrono::steady_clock::now();
-    if (left > left.zero()) {
-      attend(seen, left);
-      continue;
-    }
-    cancel(*queue, tag);
-    const bool ended = queue->take(finished) == 1;
-    CHECK(ended, "a cancelled transfer that did not end");
-    if (finished[0].status || finished[0].status.error().code != ErrorCode::cancelled) {
-      return std::move(finished[0].status);
-    }
-    return std::nullopt;
+  const bool ended = queue->take(finished) == 1;
+  CHECK(ended, "a cancelled transfer that did not end");
+  if (finished[0].status || finished[0].status.error().code != ErrorCode::cancelled) {
+    return std::move(finished[0].status);
   }
+  return std::nullopt;
 }
 
 void Requester::cancel(const FinishedQueue& queue, std::uint64_t tag) {

@@ -204,7 +204,7 @@ class Requester {
   /// requests are queued before it, or if the answer takes longer than `at_most`; then use
   /// submit(). Part of the target may have been written by then, with its final bytes.
   std::optional<Status> carry_here(const Transfer& transfer, std::chrono::nanoseconds at_most,
-                                   const Bell& bell);
+                                   Bell& bell);
 
   /// Makes the exporting process check the slots. Only for peers on this machine.
   void ring() const { options_.publish(0, 0, {}); }
@@ -255,6 +255,10 @@ class Requester {
   ExportLease& lease_of(const RemoteExport& remote) const;
   bool direct_open(const RemoteExport& remote) const;
   void end_early(Pending& pending, const Error& error);
+  /// Waits on the caller's thread for the one request that ends in `queue`; nothing if it has not
+  /// ended at `end`.
+  std::optional<Status> wait_for_one(FinishedQueue& queue,
+                                     std::chrono::steady_clock::time_point end, Bell& bell);
   template <std::size_t batch>
   std::optional<Status> move_directly(const Transfer& transfer);
   bool take_answer();
