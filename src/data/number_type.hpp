@@ -62,6 +62,12 @@ constexpr bool is_complex(NumberKind kind) {
   return kind == NumberKind::complex64 || kind == NumberKind::complex128;
 }
 
+/// Returns the kind of both parts of a complex number; of a real one its own.
+constexpr NumberKind part_of(NumberKind kind) {
+  if (kind == NumberKind::complex64) return NumberKind::float32;
+  return kind == NumberKind::complex128 ? NumberKind::float64 : kind;
+}
+
 /// Whether it is one of ml_dtypes' float8 kinds.
 constexpr bool is_float8(NumberKind kind) { return kind >= NumberKind::float8_e3m4; }
 

@@ -21,11 +21,6 @@ using NumberBlock = std::byte[static_cast<std::size_t>(2 * 8 * block_numbers)];
 
 std::size_t at(NumberKind kind) { return static_cast<std::size_t>(kind); }
 
-NumberKind part_of(NumberKind kind) {
-  if (kind == NumberKind::complex64) return NumberKind::float32;
-  return kind == NumberKind::complex128 ? NumberKind::float64 : kind;
-}
-
 /// Returns how many numbers are converted at a time.
 std::int64_t block_of(NumberKind from, NumberKind to) {
   const bool narrow = bytes_of(from) <= 2 && bytes_of(to) <= 4;

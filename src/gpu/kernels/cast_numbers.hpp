@@ -180,7 +180,7 @@ TRANSHIP_DEVICE std::uint32_t reversed(std::uint32_t bits, int bytes) {
 #endif
 }
 
-/// Does the same for up to 8 bytes.
+/// Returns the low `bytes` bytes, 1 to 8, in reverse order.
 TRANSHIP_DEVICE std::uint64_t reversed(std::uint64_t bits, int bytes) {
   const auto low = static_cast<std::uint32_t>(bits);
   if (bytes < 8) return reversed(low, bytes);

@@ -27,11 +27,6 @@ constexpr std::int64_t run_bytes_wanted = 32;
 /// Most blocks of a launch, and most boxes along a loop that a Divisor divides.
 constexpr std::int64_t blocks_max = std::int64_t{1} << 31;
 
-NumberKind part_of(NumberKind kind) {
-  if (kind == NumberKind::complex64) return NumberKind::float32;
-  return kind == NumberKind::complex128 ? NumberKind::float64 : kind;
-}
-
 bool both_complex(const Conversion& conversion) {
   return is_complex(conversion.from.kind) && is_complex(conversion.to.kind);
 }
@@ -46,33 +41,12 @@ std::int64_t target_step(const Conversion& conversion) {
   return bytes_of(both_complex(conversion) ? part_of(conversion.to.kind) : conversion.to.kind);
 }
 
-/// Joins loops that continue each other on both sides.
-void join_loops(std::vector<Loop>& loops) {
-  std::size_t kept = 0;
-  for (std::size_t k = 1; k < loops.size(); ++k) {
-    Loop& inner = loops[kept];
-    const Loop& outer = loops[k];
-    if (outer.source_stride == inner.extent * inner.source_stride &&
-        outer.target_stride == inner.extent * inner.target_stride) {
-      inner.extent *= outer.extent;
-    } else {
-      loops[++kept] = outer;
-    }
-  }
-  if (!loops.empty()) loops.resize(kept + 1);
-}
-
-/// Returns the nest's loops, with the numbers of an element and their parts as the first ones.
+/// Returns the nest's loops, of which the numbers of an element, or their parts, are the first.
 NormalNest numbers_of(const LoopNest& nest) {
   NormalNest normal = normalise(nest);
-  const Conversion& conversion = nest.conversion;
-  const auto put_first = [&](const Loop& loop) {
-    if (loop.extent > 1) normal.loops.insert(normal.loops.begin(), loop);
-  };
-  put_first({nest.element_bytes / conversion.target_bytes(), conversion.source_bytes(),
-             conversion.target_bytes()});
-  if (both_complex(conversion)) put_first({2, source_step(conversion), target_step(conversion)});
-  join_loops(normal.loops);
+  const Loop numbers{nest.element_bytes / target_step(nest.conversion),
+                     source_step(nest.conversion), target_step(nest.conversion)};
+  if (numbers.extent > 1) normal.loops.insert(normal.loops.begin(), numbers);
   return normal;
 }
 
@@ -216,15 +190,15 @@ class CastPlanner {
     plan_.way = shared_ ? CastWay::shared : run > 1 ? CastWay::runs : CastWay::singles;
     plan_.box_rank = 0;
     for (int k = 0; k < plan_.rank; ++k) {
-      if (plan_.box[k] > 1) plan_.in_box[plan_.box_rank++] = k;
+      if (plan_.box[k] > 1) in_box_[plan_.box_rank++] = k;
     }
   }
 
   /// Returns the number of a loop among those of the box; 0 if it is not one of them.
   std::int32_t field_of(int loop) const {
-    const auto* const end = plan_.in_box + plan_.box_rank;
-    const auto* const found = std::find(plan_.in_box, end, loop);
-    return found == end ? 0 : static_cast<std::int32_t>(found - plan_.in_box);
+    const auto* const end = in_box_ + plan_.box_rank;
+    const auto* const found = std::find(in_box_, end, loop);
+    return found == end ? 0 : static_cast<std::int32_t>(found - in_box_);
   }
 
   /// Returns how many neighbours along the target's runs a thread reads together.
@@ -349,6 +323,7 @@ class CastPlanner {
   const std::int64_t source_step_;
   const std::int64_t target_step_;
   int in_source_[kernel_loops_max] = {};  // loops, the source's fastest first
+  int in_box_[box_loops_max] = {};        // loops of the box, the target\'s fastest first
   int run_loop_ = 0;                      // along which the source's numbers are read in runs
   bool shared_ = false;                   // boxes pass through shared memory
   bool repeats_ = false;                  // the runs of the target repeat one number of the source

@@ -17,6 +17,7 @@ constexpr int cast_long_run = 16;
 /// Returns how many numbers in runs a thread holds. wide: They are held in 8 bytes each, on either
 /// side.
 constexpr int held_in_runs(bool wide) { return wide ? 8 : 16; }
+
 /// Which carrier takes the numbers from one type to another.
 enum class CastCarrier : std::uint8_t { int32, int64, uint64, float32, float64 };
 
@@ -97,7 +98,6 @@ struct CastPlan {
   Loop loops[kernel_loops_max];             ///< of single numbers, the target's fastest first
   std::int32_t box[kernel_loops_max] = {};  ///< indices of each loop in a box
   Divisor boxes[kernel_loops_max];          ///< boxes along each loop
-  std::int32_t in_box[box_loops_max] = {};  ///< the loops of a box, the target's fastest first
   /// Without shared memory: items for each index of the box's last loop, or for each run of it, and
   /// the numbers of such a run. A box that is cut along that loop alone has whole items, but fewer.
   std::int32_t last_items = 0;
