@@ -43,8 +43,7 @@ class Room:
     def array(self, case: RandomCast, dtype: np.dtype[Any], side: int) -> Any:
         """Returns one side of a case as an array of the GPU, of numbers of any type."""
         whole = placed(self.sides[side].array, 0, dtype, case.extents(side))
-        step = case.step if side == 0 else 1
-        return whole[..., ::step].transpose(*case.permutation(side))
+        return whole[..., :: case.step_of(side)].transpose(*case.permutation(side))
 
     def tensor(self, case: RandomCast, side: int) -> Any:
         """Returns one side as a tensor; None if PyTorch has no such numbers."""
@@ -55,7 +54,7 @@ class Room:
         extents = case.extents(side)
         kind = getattr(self.torch, dtype.name)
         whole = memory[: math.prod(extents) * dtype.itemsize].view(kind).view(extents)
-        return whole[..., :: case.step if side == 0 else 1].permute(case.permutation(side))
+        return whole[..., :: case.step_of(side)].permute(case.permutation(side))
 
 
 def matrices(nbytes: int) -> list[RandomCast]:

@@ -62,8 +62,12 @@ class RandomCast:
     def extents(self, side: int) -> tuple[int, ...]:
         """Returns the extents of one side as it lies in memory, with what its step leaves out."""
         extents = [self.shape[k] for k in self.orders[side]]
-        extents[-1] *= self.step if side == 0 else 1
+        extents[-1] *= self.step_of(side)
         return tuple(extents)
+
+    def step_of(self, side: int) -> int:
+        """Returns the step of one side's fastest dimension in memory."""
+        return self.step if side == 0 else 1
 
     def permutation(self, side: int) -> list[int]:
         """Returns where in memory each dimension of one side is."""
@@ -72,7 +76,7 @@ class RandomCast:
     def array(self, memory: Bytes, dtype: np.dtype[Any], side: int) -> np.ndarray[Any, Any]:
         """Returns one side of the conversion, or of a copy of numbers of another width."""
         whole = np.ndarray(self.extents(side), dtype, memory.data)
-        return whole[..., :: self.step if side == 0 else 1].transpose(self.permutation(side))
+        return whole[..., :: self.step_of(side)].transpose(self.permutation(side))
 
 
 def random_casts(seed: int, count: int, cached_kib: int, memory_mib: int) -> list[RandomCast]:
