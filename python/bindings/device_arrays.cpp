@@ -199,12 +199,12 @@ std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes) {
 
 bool from_exchange_table(nb::handle object, bool writable, Hold held, Follows follows,
                          Array& array) {
-  const TypeTable found = table_of(Py_TYPE(object.ptr()));
+  const TypeTable found = table_of(Py_TYPE(object.ptr()));  // a copy: the tensor may run any code
   if (found.table == nullptr) return false;
   nb::dlpack::dltensor tensor{};
   std::shared_ptr<void> owner;
   if (!read_tensor(found, object, writable, held, tensor, owner)) return false;
-  if (needs_checks(object, tensor.dtype)) return false;
+  if (needs_checks(found, object, tensor.dtype)) return false;
   const std::int32_t where = tensor.device.device_type;
   const std::int64_t bits = std::int64_t{tensor.dtype.bits} * tensor.dtype.lanes;
   const bool usable = (where == on_cpu || where == on_cuda || where == on_cuda_host) && bits >= 8 &&

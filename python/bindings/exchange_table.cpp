@@ -1,7 +1,5 @@
 #include "exchange_table.hpp"
 
-#include <array>
-#include <span>
 #include <utility>
 
 namespace tranship::python {
@@ -17,7 +15,9 @@ TypeTable find_table(PyTypeObject* type) {
       static_cast<const ExchangeTable*>(PyCapsule_GetPointer(capsule.ptr(), capsule_name));
   while (table != nullptr && table->major > 1) table = table->previous;
   if (table == nullptr || table->major != 1) return {};
-  return {table, is_of_module(type, "torch")};
+  const bool is_pytorch = is_of_module(type, "torch");
+  return {table, is_pytorch, Question::attribute(type, "requires_grad", is_pytorch),
+          Question::call(type, "is_neg", is_pytorch), Question::call(type, "is_conj", is_pytorch)};
 }
 
 /// Clears the exception that says that an object lacks an attribute.
@@ -29,41 +29,61 @@ void clear_missing() {
 
 }  // namespace
 
-TypeTable table_of(PyTypeObject* type) {
+Question Question::attribute(PyTypeObject* type, const char* name, bool direct) {
+  Question made;
+  made.name_ = PyUnicode_InternFromString(name);
+  const nb::object found = python::attribute(reinterpret_cast<PyObject*>(type), made.name_);
+  if (direct && found.is_valid() && Py_IS_TYPE(found.ptr(), &PyGetSetDescr_Type)) {
+    const auto* described = reinterpret_cast<const PyGetSetDescrObject*>(found.ptr());
+    made.get_ = described->d_getset->get;
+    made.closure_ = described->d_getset->closure;
+  }
+  return made;
+}
+
+Question Question::call(PyTypeObject* type, const char* name, bool direct) {
+  Question made;
+  made.name_ = PyUnicode_InternFromString(name);
+  made.called_ = true;
+  const nb::object found = python::attribute(reinterpret_cast<PyObject*>(type), made.name_);
+  if (direct && found.is_valid() && Py_IS_TYPE(found.ptr(), &PyMethodDescr_Type)) {
+    const auto* described = reinterpret_cast<const PyMethodDescrObject*>(found.ptr());
+    const bool alone = described->d_method->ml_flags == METH_NOARGS;
+    made.function_ = alone ? described->d_method->ml_meth : nullptr;
+  }
+  return made;
+}
+
+bool Question::yes(nb::handle object) const {
+  PyObject* const asked = object.ptr();
+  const nb::object answer = nb::steal(get_ != nullptr        ? get_(asked, closure_)
+                                      : function_ != nullptr ? function_(asked, nullptr)
+                                      : called_ ? PyObject_CallMethodNoArgs(asked, name_)
+                                                : PyObject_GetAttr(asked, name_));
+  if (answer.is_valid()) return answer.ptr() != Py_False;
+  clear_missing();
+  return false;
+}
+
+const TypeTable& table_of(PyTypeObject* type) {
   thread_local PyTypeObject* last = nullptr;  // kept for ever: a thread may outlive the interpreter
   thread_local TypeTable last_found;
+  static const TypeTable none;
   if (type == last) return last_found;
   const TypeTable found = find_table(type);
-  if (found.table == nullptr) return {};
+  if (found.table == nullptr) return none;
   Py_INCREF(type);
   Py_XDECREF(std::exchange(last, type));
   last_found = found;
-  return found;
+  return last_found;
 }
 
-bool needs_checks(nb::handle object, const nb::dlpack::dtype& type) {
+bool needs_checks(const TypeTable& found, nb::handle object, const nb::dlpack::dtype& type) {
   using Code = nb::dlpack::dtype_code;
   const auto code = static_cast<Code>(type.code);
   if (code == Code::Int || code == Code::UInt || code == Code::Bool) return false;
-  static PyObject* const gradient = PyUnicode_InternFromString("requires_grad");
-  static const std::array<PyObject*, 2> lazy{PyUnicode_InternFromString("is_neg"),
-                                             PyUnicode_InternFromString("is_conj")};
-  const nb::object required = nb::steal(PyObject_GetAttr(object.ptr(), gradient));
-  if (!required.is_valid()) {
-    clear_missing();
-  } else if (required.ptr() != Py_False) {
-    return true;
-  }
-  const std::size_t asked = code == Code::Float ? 1 : lazy.size();
-  for (PyObject* name : std::span(lazy).first(asked)) {
-    const nb::object answer = nb::steal(PyObject_CallMethodNoArgs(object.ptr(), name));
-    if (!answer.is_valid()) {
-      clear_missing();
-    } else if (answer.ptr() != Py_False) {
-      return true;
-    }
-  }
-  return false;
+  return found.requires_gradient.yes(object) || found.is_negated.yes(object) ||
+         (code == Code::Complex && found.is_conjugated.yes(object));
 }
 
 bool current_stream(const ExchangeTable& table, int device, std::uintptr_t& stream) {

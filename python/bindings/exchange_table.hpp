@@ -36,23 +36,48 @@ struct ExchangeTable {
   int (*current_stream)(std::int32_t device_type, std::int32_t device, void** stream) = nullptr;
 };
 
+/// An attribute of tensors that is true or false, or a method without arguments that returns one.
+class Question {
+ public:
+  Question() = default;
+  /// Returns the attribute `name`; `call`: the method. direct: Whether all instances have what
+  /// `type` has, so that its C function answers, without a search for the name.
+  static Question attribute(PyTypeObject* type, const char* name, bool direct);
+  static Question call(PyTypeObject* type, const char* name, bool direct);
+
+  /// Whether an object answers something else than no. An object without the attribute says no.
+  /// @throws what the object's library raises
+  bool yes(nb::handle object) const;
+
+ private:
+  PyObject* name_ = nullptr;
+  bool called_ = false;
+  getter get_ = nullptr;  ///< null: the attribute is looked up by its name
+  void* closure_ = nullptr;
+  PyCFunction function_ = nullptr;  ///< null: the method is looked up by its name
+};
+
 /// The exchange table of a type, and what is known of its library.
 struct TypeTable {
   const ExchangeTable* table = nullptr;  ///< in a version that is understood; null: there is none
   /// The type is one of PyTorch's own: none of its tensors is read-only, and none runs code of the
   /// user's when it is asked for an attribute.
   bool is_pytorch = false;
+  Question requires_gradient;
+  Question is_negated;
+  Question is_conjugated;
 };
 
-/// Returns the table of a type; each thread remembers that of the last type that had one.
-TypeTable table_of(PyTypeObject* type);
+/// Returns the table of a type; each thread remembers that of the last type that had one, and the
+/// result is valid until it asks for another.
+const TypeTable& table_of(PyTypeObject* type);
 
 /// Returns whether a tensor says by itself that its memory does not hold all that it means, or that
 /// its library refuses to hand it over: it requires a gradient, or is conjugated or negated when it
 /// is read. The tensor's library defines what it has of these; no whole numbers have any, and
 /// complex numbers alone are conjugated.
 /// @throws what the library raises when it is asked
-bool needs_checks(nb::handle object, const nb::dlpack::dtype& type);
+bool needs_checks(const TypeTable& found, nb::handle object, const nb::dlpack::dtype& type);
 
 /// Returns NumPy's name of a type; "V2" and the like for types that NumPy does not have.
 std::string type_name(const nb::dlpack::dtype& type, std::int64_t bytes);

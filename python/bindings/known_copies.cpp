@@ -70,7 +70,8 @@ class GpuPairs {
     ReadArray from;
     ReadArray to;
     if (!read(source, false, from)) return false;
-    const Shape shape = blocks_ ? shape_of(from) : Shape{};
+    Shape shape;
+    if (blocks_) shape.set(from);
     const std::byte* const address = from.address;
     const std::int64_t type = from.type;
     const std::int64_t bytes = blocks_ ? block_bytes(from) : 0;
@@ -78,7 +79,7 @@ class GpuPairs {
     if (!read(target, true, to)) return false;
     if (key_fits_) key.add_end(to);
     if (blocks_) {
-      blocks_ = bytes > 0 && block_bytes(to) > 0 && type == to.type && shape == shape_of(to);
+      blocks_ = bytes > 0 && block_bytes(to) > 0 && type == to.type && shape.is_of(to);
       sources_->push_back(number_of(address));
       targets_->push_back(number_of(to.address));
       lengths_->push_back(bytes);
@@ -123,13 +124,23 @@ class GpuPairs {
   }
 
  private:
-  using Shape = std::pair<int, Point>;
+  /// The shape of a source, which is kept while its target is read.
+  class Shape {
+   public:
+    Shape() {}  // the extents are not set to zeros: lists have thousands of arrays
+    void set(const PlainArray& array) {
+      rank_ = array.rank;
+      std::copy_n(array.shape, rank_, extents_.begin());
+    }
+    bool is_of(const PlainArray& array) const {
+      return rank_ == array.rank && std::equal(array.shape, array.shape + rank_, extents_.begin());
+    }
 
-  static Shape shape_of(const PlainArray& array) {
-    Shape shape{array.rank, {}};
-    std::copy_n(array.shape, array.rank, shape.second.begin());
-    return shape;
-  }
+   private:
+    int rank_ = 0;
+    Point extents_;
+  };
+
   static std::int64_t number_of(const std::byte* address) {
     return static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(address));
   }

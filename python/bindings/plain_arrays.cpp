@@ -61,7 +61,7 @@ bool read_tensor(const TypeTable& found, nb::handle object, bool writable, Plain
     return false;
   }
   if (tensor.device.device_type != on_cuda || tensor.data == nullptr) return false;
-  if (tensor.ndim > dimensions_max || needs_checks(object, tensor.dtype)) return false;
+  if (tensor.ndim > dimensions_max || needs_checks(found, object, tensor.dtype)) return false;
   // What needs_checks() asks may run code that changes the tensor, but for PyTorch's own types.
   if (!found.is_pytorch && found.table->to_tensor(object.ptr(), &tensor) != 0) {
     PyErr_Clear();

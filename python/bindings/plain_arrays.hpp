@@ -9,6 +9,7 @@ namespace tranship::python {
 
 /// An array, and room for a shape and strides that its library has in another form.
 struct ReadArray : PlainArray {
+  ReadArray() {}  // the room is not set to zeros: lists have thousands of arrays
   Point own_shape;
   Point own_strides;
 };

@@ -1,6 +1,7 @@
 """Copies between tensors of one GPU that come again: the engine remembers how it carried them."""
 
 import gc
+import io
 import os
 import weakref
 
@@ -185,6 +186,36 @@ def test_random_copies_that_come_again(engine, seed):
             engine.copy_all(pairs, **options).wait()
         copy_expected(views)
         assert memory.same()
+
+
+class AnsweredInC(OfPytorch, io.BytesIO):
+    """A tensor that C functions answer for, as PyTorch's: whether its file is closed."""
+
+    requires_grad = io.BytesIO.closed
+    is_neg = io.BytesIO.isatty
+
+    def __new__(cls, *arguments):
+        return io.BytesIO.__new__(cls)
+
+
+@pytest.mark.parametrize("end", ["source", "target"])
+def test_what_c_functions_answer_is_heeded(engine, end):
+    memory = Memory(engine)
+    views = [(memory.view(0, (64,)), memory.view(1024, (64,)))]
+    ((source, target),) = tensors_of(memory, views)
+    asked = AnsweredInC(views[0][end == "target"], CUDA, 0, 0, FLOAT)
+    asked.described = (source if end == "source" else target).described
+    pair = (asked, target) if end == "source" else (source, asked)
+    for _ in range(TIMES):
+        engine.copy(*pair).wait()
+        engine.copy_all([pair]).wait()
+    copy_expected(views)
+    assert memory.same()
+    asked.close()  # it requires a gradient from here on
+    for call in (lambda: engine.copy(*pair), lambda: engine.copy_all([pair])):
+        with pytest.raises((InvalidArgument, ValueError)):
+            call()
+    assert memory.same()
 
 
 def test_what_is_refused_stays_refused_when_the_copy_is_known(engine):
