@@ -8,6 +8,7 @@ import threading
 from array import array as array_of_items
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from exporters import Exporter
 from gpu_support import EMULATED, gpu_count
 
 import tranship as ts
-from tranship.arrays import assignment
+from tranship import _core
+from tranship.arrays.values import KEPT_MOST, VALUE_BYTES, KeptValues, kept_values
 
 KINDS = ("instance", "raw", "npy", *(f"device{k}" for k in range(min(gpu_count(), 2))))
 PEERS = ("plain", "shared", "device")
@@ -584,6 +586,40 @@ def test_fills_on_several_threads_keep_their_values_apart(engine: ts.Engine) -> 
         thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in threads)
     assert wrong == []
-    kept = assignment.blocks[engine._core][0]
-    assert 1 <= len(kept) <= 4  # one for each thread at the most
-    assert len({block.address for block in kept}) == len(kept)
+    assert 1 <= len(kept_values(engine._core, 0)._blocks) <= KEPT_MOST
+
+
+@pytest.mark.skipif(gpu_count() == 0, reason="needs a GPU, emulated or real")
+def test_fills_with_more_values_than_are_kept(engine: ts.Engine) -> None:
+    numbers = [*range(2 * KEPT_MOST), *range(2 * KEPT_MOST)]
+    array = engine.empty((3, 50), "f4", memory="device0")
+    for number in numbers:
+        array.fill(number)
+        assert (array.numpy() == number).all()
+    # Equal bytes of other types, and values with dimensions, are other values.
+    for kind, value in (("i4", 0), ("f4", 0), ("u1", 7), ("i1", 7)):
+        other = engine.empty((40,), kind, memory="device0")
+        other.fill(value)
+        assert (other.numpy() == value).all()
+    rows = np.arange(50, dtype="f4")
+    array[:] = rows
+    assert (array.numpy() == rows).all()
+    assert len(kept_values(engine._core, 0)._blocks) <= KEPT_MOST
+
+
+@pytest.mark.skipif(gpu_count() == 0, reason="needs a GPU, emulated or real")
+def test_a_value_is_not_kept_if_its_copy_fails(engine: ts.Engine) -> None:
+    kept = KeptValues()
+    one = np.ones((), "f4")
+    memory = partial(_core.allocate, engine._core, "device", 0, VALUE_BYTES)
+
+    def fails(_: _core.DeviceMemory) -> _core.Array:
+        raise ts.Closed("the engine is closed", "open another")
+
+    with pytest.raises(ts.Closed), kept.holding(one, memory, fails):
+        pass
+    assert kept._blocks == {}
+    whole = _core.array_of(engine.empty((), "f4", memory="device0"))
+    with pytest.raises(KeyboardInterrupt), kept.holding(one, memory, lambda _: whole):
+        raise KeyboardInterrupt
+    assert kept._blocks == {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +22,7 @@ from .points import (
     pieces_between,
     with_strides,
 )
+from .values import VALUE_BYTES, kept_values
 from .views import c_strides
 
 __all__ = [
@@ -107,6 +107,8 @@ def source_of(value: Any, target: Elements) -> Elements | _core.Array | npt.NDAr
             if value.dtype == target.dtype and len(engines) < 2
             else converted(value.numpy(), target.dtype)
         )
+    if type(value) is np.ndarray:
+        return converted(value, target.dtype)
     refuse_lossy(value)
     if isinstance(value, np.ndarray) or not any(hasattr(value, name) for name in INTERFACES):
         return converted(value, target.dtype)
@@ -140,6 +142,30 @@ def converted(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return out
 
 
+def fill_on_gpu(
+    engine: _core.EngineCore, value: npt.NDArray[Any], core: _core.Array, target: _core.Array
+) -> None:
+    """Copies a small value of host memory to an array on a GPU, to which it broadcasts; waits for
+    the end.
+
+    Args:
+        engine: The engine.
+        value: The value, of at most `VALUE_BYTES`.
+        core: The core's form of it.
+        target: The array.
+    """
+
+    def allocate() -> _core.DeviceMemory:
+        return _core.allocate(engine, "device", target.device, VALUE_BYTES)
+
+    def write(memory: _core.DeviceMemory) -> _core.Array:
+        return copied_into(engine, core, memory)
+
+    with kept_values(engine, target.device).holding(value, allocate, write) as kept:
+        repeated = broadcast_core(kept, shape_of(target))
+        copy_and_wait(engine, repeated, _core.by_position(target))
+
+
 def crosses_bus(core: _core.Array, target: _core.Array) -> bool:
     """Returns whether a source lies elsewhere than on the GPU of the target."""
     on_gpu = target.where == "device" and target.device >= 0 and not target.remote
@@ -147,26 +173,21 @@ def crosses_bus(core: _core.Array, target: _core.Array) -> bool:
     return on_gpu and not there and core.bytes > 0
 
 
-def near(
-    engine: _core.EngineCore,
-    core: _core.Array,
-    target: _core.Array,
-    memory: _core.DeviceMemory | None = None,
-) -> _core.Array:
+def near(engine: _core.EngineCore, core: _core.Array, target: _core.Array) -> _core.Array:
     """Returns a source that is about to be broadcast; for a target on a GPU a copy on that GPU.
 
     The repeated elements are then written by the GPU, and do not cross the bus.
-
-    Args:
-        engine: The engine.
-        core: The source.
-        target: Where it goes.
-        memory: Memory of the target's GPU for the copy; None: it is allocated.
     """
     if not crosses_bus(core, target):
         return core
-    if memory is None:
-        memory = _core.allocate(engine, "device", target.device, core.bytes)
+    memory = _core.allocate(engine, "device", target.device, core.bytes)
+    return copied_into(engine, core, memory)
+
+
+def copied_into(
+    engine: _core.EngineCore, core: _core.Array, memory: _core.DeviceMemory
+) -> _core.Array:
+    """Copies an array to the begin of a GPU's memory, waits for the end, and returns it there."""
     shape = shape_of(core)
     fields, at = [], 0
     for name, kind, count, _ in core.fields:
@@ -174,30 +195,9 @@ def near(
         at += count
     strides = c_strides(shape, at)
     copy = _core.strided(memory, memory.address, shape, strides, fields, True)
-    copy = _core.placed(copy, "device", target.device, None)
+    copy = _core.placed(copy, "device", memory.device, None)
     copy_and_wait(engine, _core.by_position(core), copy)
     return copy
-
-
-BLOCK_BYTES = 4096
-"""Bytes of a block of a GPU's memory for a value that is repeated."""
-
-Blocks = dict[int, list[_core.DeviceMemory]]
-blocks: WeakKeyDictionary[_core.EngineCore, Blocks] = WeakKeyDictionary()
-"""Blocks that no copy uses, by the GPU: to allocate one takes longer than to fill 256 MiB."""
-
-
-def take_block(
-    engine: _core.EngineCore, core: _core.Array, target: _core.Array
-) -> _core.DeviceMemory | None:
-    """Returns a block for a source's copy on the target's GPU; None if it needs none, or more."""
-    if not crosses_bus(core, target) or core.bytes > BLOCK_BYTES:
-        return None
-    kept = blocks.setdefault(engine, {}).setdefault(target.device, [])
-    try:
-        return kept.pop()
-    except IndexError:
-        return _core.allocate(engine, "device", target.device, BLOCK_BYTES)
 
 
 def shape_of(source: _core.Array | npt.NDArray[Any]) -> tuple[int, ...]:
@@ -247,14 +247,12 @@ def move(source: Any, target: Elements) -> None:
     if engine is None and in_files:
         return move(source.numpy(), target)
     if core is not None and plain is not None:
-        block = None
         if engine is not None and shape_of(core) != target.shape:
-            block = take_block(engine, core, plain)
-            core = near(engine, core, plain, block)
+            small = isinstance(source, np.ndarray) and source.nbytes <= VALUE_BYTES
+            if small and crosses_bus(core, plain):
+                return fill_on_gpu(engine, source, core, plain)
+            core = near(engine, core, plain)
         copy_and_wait(engine, broadcast_core(core, target.shape), _core.by_position(plain))
-        if block is not None and engine is not None:
-            # Only now: the GPU may still read the block of a copy that failed or was interrupted.
-            blocks[engine][block.device].append(block)
         return None
     points = source._points() if core is None else Points.of(core)
     points = points.broadcast(target.shape)

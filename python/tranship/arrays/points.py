@@ -216,6 +216,8 @@ def check_broadcast(source: Sequence[int], target: Sequence[int]) -> None:
     Raises:
         InvalidArgument: It does not; the error names both shapes.
     """
+    if not source:
+        return
     extra = source[: max(len(source) - len(target), 0)]
     fits = all(
         n in (1, m) for n, m in zip(aligned(source, len(target)), target, strict=True)
