@@ -62,6 +62,14 @@ PageRun longest_run(std::byte* address, std::int64_t bytes) {
   return longest;
 }
 
+bool has_address_space(std::int64_t bytes) {
+  constexpr int kind = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* area = ::mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE, kind, -1, 0);
+  if (area == MAP_FAILED) return false;
+  ::munmap(area, static_cast<std::size_t>(bytes));
+  return true;
+}
+
 void lower_priority() {
   constexpr int niceness = 10;
   (void)::setpriority(PRIO_PROCESS, 0, niceness);  // on Linux: of the calling thread

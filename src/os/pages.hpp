@@ -25,6 +25,9 @@ struct PageRun {
 /// page; 0 bytes if none is.
 PageRun longest_run(std::byte* address, std::int64_t bytes);
 
+/// Returns whether the process may map so many bytes more, whose pages need not be there.
+bool has_address_space(std::int64_t bytes);
+
 /// Lets the calling thread give way to those that do what somebody waits for.
 void lower_priority();
 

@@ -150,7 +150,7 @@ Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& 
   if (engine.trace() != nullptr) engine.trace()->call_process(name);
   std::unique_ptr<Client> client(new Client(engine, std::move(*links), std::move(ending)));
   client->catalog_.give_up_when(ends);
-  client->start_mapping();
+  client->map_ahead(0, 0);
   return client;
 }
 
@@ -644,8 +644,8 @@ Result<Array> Client::segment(int server, int number, std::int64_t end) {
       (*processes)->lookup(*peer, segment_name + std::to_string(number), links_->wait_of(end));
   if (!found) return found;
   if (found->shared != nullptr) {
-    // The first segment is preallocated, and is pinned before a GPU uses it; others afterwards.
-    const bool ahead = server == 0 && number == 0;
+    // A segment that is preallocated is pinned before a GPU uses it; others afterwards.
+    const bool ahead = number < links_->segments_ahead(server);
     const std::int64_t used = found->view.bytes() / object_alignment * object_alignment;
     engine_.pin_in_background(found->shared, used, ahead);
   }
@@ -653,15 +653,23 @@ Result<Array> Client::segment(int server, int number, std::int64_t end) {
   return found;
 }
 
-/// Maps what the first server has preallocated, on a thread.
-void Client::start_mapping() {
-  pages_->start([this]() -> Result<std::shared_ptr<SharedMemory>> {
-    auto inside = enter();
-    if (!inside) return inside.error();
-    auto found = segment(0, 0, end_ns(mapping_wait));
-    if (!found) return found.error();
-    return found->place.attachment == nullptr ? found->shared : nullptr;
-  });
+/// Maps a segment that its server preallocates, and the next one, on a thread: objects that follow
+/// each other lie there. To map all of a server's memory would cost each client a thousandth of it.
+void Client::map_ahead(int server, int number) {
+  const int end = std::min(number + 2, links_->segments_ahead(server));
+  for (int k = number; k < end; ++k) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!mapped_ahead_.insert({server, k}).second) continue;
+    }
+    pages_->follow([this, server, k]() -> Result<std::shared_ptr<SharedMemory>> {
+      auto inside = enter();
+      if (!inside) return inside.error();
+      auto found = segment(server, k, end_ns(mapping_wait));
+      if (!found) return found.error();
+      return found->place.attachment == nullptr ? found->shared : nullptr;
+    });
+  }
 }
 
 Result<Array> Client::object_array(int server, const Range& range, const Box& box,
@@ -676,6 +684,7 @@ Result<Array> Client::object_array(int server, const Range& range, const Box& bo
   if (!lies_inside(range, bytes, array->view.bytes())) return not_a_server();
   if (mapped) array->place.address += range.offset;
   if (mapped && array->shared != nullptr && bytes >= mapped_bytes_min) {
+    map_ahead(server, range.segment);
     pages_->map(array->shared, range.offset, bytes);
   }
   array->view = View::whole(std::move(*mapping));

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -174,7 +175,7 @@ class Client {
   Result<Array> object_array(int server, const Range& range, const Box& box, const Array& like,
                              std::int64_t end);
   Result<Array> segment(int server, int number, std::int64_t end);
-  void start_mapping();
+  void map_ahead(int server, int number);
 
   Engine& engine_;
   std::unique_ptr<Links> links_;
@@ -186,6 +187,7 @@ class Client {
   std::mutex closing_;        ///< Held while closing.
   mutable std::mutex mutex_;  ///< Guards what follows.
   std::map<std::pair<int, int>, Array> segments_;  ///< By server and number.
+  std::set<std::pair<int, int>> mapped_ahead_;     ///< What map_ahead() has asked for, too.
   std::unique_ptr<PageMapper> pages_ = std::make_unique<PageMapper>();
   VariableTraffic& traffic_of(const std::string& variable);
   std::map<std::string, VariableTraffic> traffic_;  ///< Those beyond a few thousand together.

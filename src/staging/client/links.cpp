@@ -71,7 +71,7 @@ Result<std::unique_ptr<Links>> Links::open(Engine& engine, const std::string& co
   if (!processes) return processes.error();
   std::unique_ptr<Links> links(new Links(engine, name, patience.interrupted));
   links->processes_ = *processes;
-  links->links_.push_back({contact, {}, {}, 0});
+  links->links_.push_back({contact});
   auto first = links->connect(contact, 0, patience.timeout);
   if (!first) return first.error();
   links->links_[0].peer = first->peer;
@@ -122,7 +122,7 @@ Result<Links::Link> Links::connect(const std::string& contact, int rank,
     (void)processes_->disconnect(*peer);
     return status.error();
   }
-  return Link{contact, *peer, {}, 0};
+  return Link{contact, *peer};
 }
 
 Status Links::greet(fabric::PeerId peer, int rank, std::int64_t end_ns) {
@@ -154,6 +154,10 @@ Status Links::take_in(const protocol::Welcome& welcome, int rank) {
                      std::to_string(welcome.servers),
                  "connect to the first one, whose contact file names it"};
   }
+  {
+    std::lock_guard lock(mutex_);
+    links_[static_cast<std::size_t>(rank)].segments_ahead = welcome.segments_ahead;
+  }
   if (rank > 0) {
     if (welcome.message_bytes == message_bytes_ && welcome.data_bytes == data_bytes_) return {};
     return Error{ErrorCode::invalid_argument,
@@ -164,9 +168,14 @@ Status Links::take_in(const protocol::Welcome& welcome, int rank) {
   data_bytes_ = welcome.data_bytes;
   contact_ = welcome.contacts[0];
   for (std::size_t k = 1; k < welcome.contacts.size(); ++k) {
-    links_.push_back({welcome.contacts[k], {}, {}, 0});
+    links_.push_back({welcome.contacts[k]});
   }
   return {};
+}
+
+int Links::segments_ahead(int server) const {
+  std::lock_guard lock(mutex_);
+  return links_[static_cast<std::size_t>(server)].segments_ahead;
 }
 
 /// A thread that connects does not block requests to servers that are connected.

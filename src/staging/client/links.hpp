@@ -36,6 +36,10 @@ class Links final : public Servers {
   /// Returns the contact of the first server, by which others find the group.
   const std::string& contact() const { return contact_; }
 
+  /// Returns how many segments of a server get their pages before objects need them; 0 if there is
+  /// no connection to it.
+  int segments_ahead(int server) const;
+
   /// Announces that this client has ended, and disconnects. Does nothing in a fork.
   Status close();
 
@@ -61,8 +65,9 @@ class Links final : public Servers {
   class Sent;
   struct Link {
     std::string contact;
-    std::optional<fabric::PeerId> peer;
-    std::optional<Error> failure;  ///< Of the last attempt to connect.
+    std::optional<fabric::PeerId> peer{};
+    int segments_ahead = 0;
+    std::optional<Error> failure{};  ///< Of the last attempt to connect.
     std::int64_t failed_ns = 0;
   };
 

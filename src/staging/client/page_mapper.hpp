@@ -19,10 +19,10 @@ namespace tranship::staging {
 /// The first access to a page of shared memory costs a copy a fault, which takes longer than the
 /// copy of the page itself. This maps pages many at a time: those around an object before it is
 /// copied, once, and, on a thread of low priority, those that a server has preallocated, before the
-/// first copy. It allocates no pages. Any thread may call map().
+/// first copy. It allocates no pages. Any thread may call map() and follow().
 class PageMapper {
  public:
-  using Find = std::function<Result<std::shared_ptr<SharedMemory>>()>;
+  using Open = std::function<Result<std::shared_ptr<SharedMemory>>()>;
 
   PageMapper() = default;
   ~PageMapper() { stop(); }
@@ -33,10 +33,11 @@ class PageMapper {
   /// this is the first time.
   void map(const std::shared_ptr<SharedMemory>& memory, std::int64_t offset, std::int64_t bytes);
 
-  /// Starts the thread, which maps pages as they appear, until none does for a while. Does nothing
-  /// while another one of this process does so, and where the system refuses a thread.
-  /// find: Returns the memory, or null if there is none to map; called from the thread.
-  void start(Find find);
+  /// Lets the thread map the pages of a memory as they appear, until none of those that it follows
+  /// has got one for a while. Does nothing while the thread of another mapper of this process runs,
+  /// and where the system refuses a thread.
+  /// open: Returns the memory, or null if there is none to map; called from the thread.
+  void follow(Open open);
   /// Ends the thread, and gives up the memory: map() may not be called any more.
   void stop();
 
@@ -47,10 +48,18 @@ class PageMapper {
     std::vector<std::atomic<bool>> parts;
   };
   std::shared_ptr<Looked> looked_at(const std::shared_ptr<SharedMemory>& memory);
-  void follow(const Find& find);
+  /// A memory whose pages are mapped up to `next`.
+  struct Followed {
+    std::shared_ptr<Looked> looked;
+    std::int64_t next = 0;
+  };
+  void run();
+  bool start();
+  static bool map_next(Followed& one);
 
   std::mutex mutex_;  ///< Guards what follows.
-  std::condition_variable stopping_;
+  std::condition_variable changed_;
+  std::vector<Open> asked_;  ///< Memories that the thread has still to open.
   std::map<const SharedMemory*, std::shared_ptr<Looked>> looked_;
   bool stop_ = false;
   std::thread thread_;

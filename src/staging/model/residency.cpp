@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <tuple>
 
 namespace tranship::staging {
 namespace {
@@ -81,23 +82,26 @@ Status Residency::add_stock(std::int64_t bytes) {
 }
 
 std::optional<Range> Residency::claim_stock(std::int64_t bytes) {
-  if (stock_.empty()) return std::nullopt;
-  Range& first = stock_.back();
-  const Range part{first.segment, first.offset, std::min(first.bytes, heap_.rounded(bytes))};
-  first.offset += part.bytes;
-  first.bytes -= part.bytes;
-  if (first.bytes == 0) stock_.pop_back();
+  const auto claims_of = [this](const Range& part) {
+    const auto found = claims_.find(part.segment);
+    return found == claims_.end() ? 0 : found->second;
+  };
+  const auto order = [&](const Range& part) {
+    return std::tuple(claims_of(part), part.segment, part.offset);
+  };
+  const auto first = std::ranges::min_element(stock_, {}, order);
+  if (first == stock_.end()) return std::nullopt;
+  const Range part{first->segment, first->offset, std::min(first->bytes, heap_.rounded(bytes))};
+  first->offset += part.bytes;
+  first->bytes -= part.bytes;
+  if (first->bytes == 0) stock_.erase(first);
+  ++claims_[part.segment];
   return part;
-}
-
-bool Residency::is_growing() const {
-  std::int64_t claimed = stock_bytes_;
-  for (const Range& part : stock_) claimed -= part.bytes;
-  return claimed > 0;
 }
 
 void Residency::return_stock(const Range& part, bool ready) {
   freed_ = true;  // puts that wait for it may take it, or hear why they cannot
+  if (--claims_[part.segment] == 0) claims_.erase(part.segment);
   if (!ready) {
     stock_.push_back(part);
     return;
@@ -135,26 +139,39 @@ Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool
 bool Residency::give_back_segments(std::int64_t bytes) {
   std::int64_t room = options_.memory_bytes - heap_.bytes() - sparse_.bytes();
   if (room >= bytes || !options_.give_back_pages || is_growing()) return false;
+  const std::vector<Range> free = empty_segments();
+  std::size_t needed = 0;
+  for (; needed < free.size() && room < with_growth(bytes); ++needed) room += free[needed].bytes;
+  if (room < bytes) return false;
+  for (const Range& segment : std::span(free).first(needed)) remove_segment(segment);
+  return true;
+}
+
+/// Returns the segments in which no object lies: first those without pages, then the small ones.
+std::vector<Range> Residency::empty_segments() const {
   std::vector<Range> free = heap_.free_segments();
-  const int stock = stock_.empty() ? -1 : stock_.front().segment;
-  if (stock >= 0 && heap_.segment_bytes_free(stock) + stock_bytes_ == heap_.segment_bytes(stock)) {
-    free.push_back({stock, 0, heap_.segment_bytes(stock)});
+  std::map<int, std::int64_t> stock;
+  for (const Range& part : stock_) stock[part.segment] += part.bytes;
+  for (const auto& [segment, bytes] : stock) {
+    const std::int64_t all = heap_.segment_bytes(segment);
+    if (heap_.segment_bytes_free(segment) + bytes == all) free.push_back({segment, 0, all});
   }
   std::ranges::sort(free, {}, &Range::bytes);
   const std::vector<Range> without_pages = sparse_.free_segments();
   free.insert(free.begin(), without_pages.begin(), without_pages.end());
-  std::size_t needed = 0;
-  for (; needed < free.size() && room < with_growth(bytes); ++needed) room += free[needed].bytes;
-  if (room < bytes) return false;
-  for (const Range& segment : std::span(free).first(needed)) {
-    if (segment.segment == stock) {
-      for (const Range& part : std::exchange(stock_, {})) heap_.release(part);
-      stock_bytes_ = 0;
-    }
-    (heap_.has_segment(segment.segment) ? heap_ : sparse_).remove_segment(segment.segment);
-    options_.give_back_pages(segment);
-  }
-  return true;
+  return free;
+}
+
+/// Removes an empty segment, and gives its pages back.
+void Residency::remove_segment(const Range& segment) {
+  std::erase_if(stock_, [&](const Range& part) {
+    if (part.segment != segment.segment) return false;
+    heap_.release(part);
+    stock_bytes_ -= part.bytes;
+    return true;
+  });
+  (heap_.has_segment(segment.segment) ? heap_ : sparse_).remove_segment(segment.segment);
+  options_.give_back_pages(segment);
 }
 
 /// Takes the pages of a segment, which counts among those with pages from then on.

@@ -55,11 +55,13 @@ class Residency {
   /// Returns whether the object's pages are there.
   bool has_pages(std::uint64_t object) const;
   /// Makes a segment of that size whose pages are taken before they are needed: by whoever claims
-  /// parts of it, or, when they are needed earlier, by place().
+  /// parts of it, or, when they are needed earlier, by place(). May be called several times.
   /// @error as make_segment()
   Status add_stock(std::int64_t bytes);
   /// Returns a part, of at most `bytes`, of the stock that has no pages yet; nothing if there is
-  /// none. The part belongs to the caller until it is returned.
+  /// none. The part belongs to the caller until it is returned. It is the next one of the segment
+  /// of which the fewest parts are claimed: the kernel lets several threads take pages of several
+  /// segments faster than of one.
   std::optional<Range> claim_stock(std::int64_t bytes);
   /// Returns a claimed part: with its pages, so that objects may take it, or without.
   void return_stock(const Range& part, bool ready);
@@ -101,7 +103,7 @@ class Residency {
   /// Returns whether no object is in memory.
   bool empty() const { return memory_bytes_used() == 0; }
   /// Returns whether a part of the stock is claimed.
-  bool is_growing() const;
+  bool is_growing() const { return !claims_.empty(); }
   /// Returns the reason why there is no room.
   std::string why_full() const;
   /// Returns the reason why a wanted object is not in memory yet.
@@ -139,6 +141,8 @@ class Residency {
   Result<std::optional<Range>> allocate_sparse(std::int64_t bytes, bool ready);
   Result<std::optional<Range>> allocate_from_stock(std::int64_t bytes);
   bool give_back_segments(std::int64_t bytes);
+  std::vector<Range> empty_segments() const;
+  void remove_segment(const Range& segment);
   Status take_pages_of(int segment);
   void release_memory(const Range& memory);
   void enlist(std::uint64_t object, const ObjectState& place);
@@ -154,7 +158,8 @@ class Residency {
   Heap sparse_{object_alignment};  ///< Segments without pages.
   Heap disk_{disk_alignment};
   std::vector<Range> stock_;      ///< Parts of `heap_` without pages that nobody has claimed.
-  std::int64_t stock_bytes_ = 0;  ///< Of these, and of the claimed ones.
+  std::map<int, int> claims_;     ///< How many parts of a segment are claimed, if any.
+  std::int64_t stock_bytes_ = 0;  ///< Of all parts without pages.
   int segments_ = 0;
   std::unordered_map<std::uint64_t, ObjectState> states_;
   ByAge idle_;                       ///< Objects that may leave, and must be written before.

@@ -17,7 +17,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 11;
+constexpr std::uint32_t staging_version = 12;
 
 /// First field of a request. Requests about a variable go to its metadata server, those about an
 /// object to its primary, and those about a box to its index servers (model/distribution.hpp).
@@ -121,12 +121,15 @@ struct Welcome {
   std::int64_t data_bytes = 0;  ///< Largest object sent inside a message; 0: none is.
   int server = 0;
   int servers = 0;
+  /// How many segments, from the first on, get their pages before objects need them.
+  int segments_ahead = 0;
   std::vector<std::string> contacts{};
   static void visit(auto& coder, auto& welcome) {
     coder(welcome.message_bytes).check(welcome.message_bytes >= message_bytes_least);
     coder(welcome.data_bytes).check(welcome.data_bytes >= 0);
     coder.check(welcome.data_bytes <= inline_bytes(welcome.message_bytes));
-    coder(welcome.server)(welcome.servers);
+    coder(welcome.server)(welcome.servers)(welcome.segments_ahead);
+    coder.check(welcome.segments_ahead >= 0);
     coder.check(welcome.servers >= 1 && welcome.servers <= servers_max);
     coder.check(welcome.server >= 0 && welcome.server < welcome.servers);
     const auto named = static_cast<std::size_t>(welcome.server == 0 ? welcome.servers : 0);

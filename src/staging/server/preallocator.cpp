@@ -1,7 +1,9 @@
 #include "staging/server/preallocator.hpp"
 
+#include <system_error>
 #include <utility>
 
+#include "base/at.hpp"
 #include "os/available_memory.hpp"
 #include "os/pages.hpp"
 
@@ -13,12 +15,21 @@ constexpr std::int64_t part_bytes = std::int64_t{16} << 20;
 
 }  // namespace
 
-Preallocator::Preallocator(Callbacks callbacks, std::int64_t left_least)
-    : callbacks_(std::move(callbacks)), left_least_(left_least), thread_([this] { run(); }) {}
+Preallocator::Preallocator(Callbacks callbacks, std::int64_t left_least, int threads)
+    : callbacks_(std::move(callbacks)), left_least_(left_least) {
+  threads_.reserve(at(threads));
+  threads_.emplace_back([this] { run(); });
+  try {
+    while (std::ssize(threads_) < threads) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {
+    return;  // fewer do the same in more time
+  }
+}
 
 void Preallocator::stop() {
   stop_.store(true);
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void Preallocator::run() {

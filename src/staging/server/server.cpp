@@ -1,10 +1,13 @@
 #include "staging/server/server.hpp"
 
+#include <algorithm>
 #include <thread>
 
+#include "base/at.hpp"
 #include "fabric/messages/contact.hpp"
 #include "os/available_memory.hpp"
 #include "os/brief_lock.hpp"
+#include "os/pages.hpp"
 #include "staging/server/gpu_disk.hpp"
 
 namespace tranship::staging {
@@ -19,6 +22,25 @@ std::int64_t segment_bytes(std::int64_t memory_bytes) {
   constexpr std::int64_t segments_wanted = 256;
   constexpr std::int64_t unit = std::int64_t{64} << 20;
   return std::max(unit, (memory_bytes / segments_wanted + unit - 1) / unit * unit);
+}
+
+/// Most threads that take pages at the same time: each of a segment of its own, since the kernel
+/// lets only one thread at a time take those of one (decision 19).
+constexpr int threads_ahead_most = 8;
+
+/// Returns the size of the segments in which memory is preallocated: as many as threads, but not so
+/// small that large objects do not fit them.
+std::int64_t bytes_of_segment_ahead(std::int64_t bytes) {
+  constexpr std::int64_t least = std::int64_t{1} << 30;
+  constexpr std::int64_t most = std::int64_t{8} << 30;
+  constexpr std::int64_t unit = std::int64_t{64} << 20;
+  return std::clamp(bytes / threads_ahead_most / unit * unit, least, most);
+}
+
+/// Returns how many threads preallocate: half of the cores are left to those who use the memory.
+int threads_ahead() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cores / 2, 1, threads_ahead_most);
 }
 
 }  // namespace
@@ -307,34 +329,37 @@ Status Server::take_pages_of(const Range& part) {
   return take_pages(*memories_[static_cast<std::size_t>(part.segment)], part.offset, part.bytes);
 }
 
-/// Makes the memory that is preallocated, and a thread that takes its pages. GPUs take memory at
+/// Makes the memory that is preallocated, and threads that take its pages. GPUs take memory at
 /// once.
 Status Server::preallocate() {
   if (device_ >= 0) return {};
-  constexpr std::int64_t share = 8;
   const std::int64_t available = available_memory().bytes;
-  std::int64_t most = available / share;
-  // Clients with GPUs pin the preallocated memory, and the system cannot move pinned pages.
-  constexpr std::int64_t pinned_most = std::int64_t{1} << 30;
-  if (engine_->gpus() != nullptr) most = std::min(most, pinned_most);
-  const std::int64_t bytes =
-      std::min(options_.memory_bytes, options_.preallocated_bytes.value_or(most));
-  if (bytes < object_alignment) return {};
-  if (Status status = service_->add_stock(bytes); !status) {
-    // Where nobody asked for it, memory is taken as it is needed.
-    return options_.preallocated_bytes ? status : Status{};
+  const std::int64_t most = options_.preallocated_bytes.value_or(available / 2);
+  const std::int64_t wanted = std::min(options_.memory_bytes, most);
+  // Where nobody asked for it, memory is taken as it is needed.
+  if (!options_.preallocated_bytes && !has_address_space(wanted)) return {};
+  const std::int64_t whole = bytes_of_segment_ahead(wanted);
+  for (std::int64_t left = wanted; left >= object_alignment;) {
+    // The last one takes what is left, if that is too little for another.
+    const std::int64_t bytes = left < 2 * whole ? left : whole;
+    if (Status status = service_->add_stock(bytes); !status) {
+      return options_.preallocated_bytes ? status : Status{};
+    }
+    left -= bytes;
   }
-  // The first segment is not given back while a part of it is claimed, so that its pages are taken
-  // without the lock.
-  const std::shared_ptr<SharedMemory> memory = memories_[0];
+  if (memories_.empty()) return {};
+  // A segment is not given back while a part of it is claimed, so that its pages are taken without
+  // the lock.
+  const std::vector<std::shared_ptr<SharedMemory>> memories = memories_;
   Preallocator::Callbacks callbacks;
   callbacks.claim = [this](std::int64_t most) {
     const auto lock = brief_lock(mutex_);
     return service_->claim_stock(most);
   };
-  callbacks.take_pages = [memory](const Range& part) {
-    Status status = take_pages(*memory, part.offset, part.bytes);
-    if (status) clear_pages(*memory, part.offset, part.bytes);
+  callbacks.take_pages = [memories](const Range& part) {
+    const SharedMemory& memory = *memories[at(part.segment)];
+    Status status = take_pages(memory, part.offset, part.bytes);
+    if (status) clear_pages(memory, part.offset, part.bytes);
     return status;
   };
   callbacks.give_back = [this](const Range& part, bool ready) {
@@ -342,7 +367,8 @@ Status Server::preallocate() {
     service_->return_stock(part, ready);
   };
   const std::int64_t left = options_.preallocated_bytes ? 0 : available / 2;
-  preallocator_ = std::make_unique<Preallocator>(std::move(callbacks), left);
+  const int threads = std::min(threads_ahead(), static_cast<int>(memories.size()));
+  preallocator_ = std::make_unique<Preallocator>(std::move(callbacks), left, threads);
   return {};
 }
 

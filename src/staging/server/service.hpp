@@ -82,7 +82,11 @@ class Service {
   void ended(const Move& move, const Status& status);
 
   /// As Residency; what becomes ready may end a client's wait.
-  Status add_stock(std::int64_t bytes) { return store_.add_stock(bytes); }
+  Status add_stock(std::int64_t bytes) {
+    Status status = store_.add_stock(bytes);
+    if (status) ++segments_ahead_;
+    return status;
+  }
   std::optional<Range> claim_stock(std::int64_t bytes) { return store_.claim_stock(bytes); }
   void return_stock(const Range& part, bool ready);
 
@@ -208,6 +212,7 @@ class Service {
   std::set<ClientConnection> waiting_for_servers_;
   /// Objects of gets that did not fit into one reply, by lease, until its release.
   std::map<std::pair<ClientConnection, std::uint64_t>, FoundObjects> long_answers_;
+  int segments_ahead_ = 0;  ///< Segments whose pages are taken before they are needed.
   bool draining_ = false;
 };
 

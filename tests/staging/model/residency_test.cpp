@@ -449,6 +449,32 @@ TEST(stock_without_pages_is_offered_again) {
   EXPECT(!places.claim_stock(slot));
 }
 
+TEST(several_take_stock_of_a_segment_each) {
+  SmallMachine machine{1};
+  Residency& places = machine.places;
+  for (int k = 0; k < 3; ++k) REQUIRE(places.add_stock(4 * slot).ok());
+  std::vector<Range> claimed;
+  for (int k = 0; k < 6; ++k) {
+    const auto part = places.claim_stock(2 * slot);
+    REQUIRE(part.has_value());
+    EXPECT_EQ(part->segment, k % 3);
+    EXPECT_EQ(part->offset, k / 3 * 2 * slot);
+    claimed.push_back(*part);
+  }
+  EXPECT(!places.claim_stock(slot));
+  places.return_stock(claimed[4], true);
+  places.return_stock(claimed[1], false);
+  const auto again = places.claim_stock(2 * slot);
+  REQUIRE(again.has_value());
+  EXPECT_EQ(again->segment, 1);
+  EXPECT_EQ(again->offset, 0);
+  places.return_stock(*again, true);
+  for (const int k : {0, 2, 3, 5}) places.return_stock(claimed[static_cast<std::size_t>(k)], true);
+  EXPECT(!places.is_growing());
+  for (std::uint64_t object = 1; object <= 3; ++object) REQUIRE(place(places, object, 4 * slot));
+  EXPECT(machine.taken.empty());
+}
+
 namespace {
 
 /// A machine that counts the pages of each segment, and gives all that are asked for.
@@ -504,6 +530,25 @@ TEST(stock_that_is_too_small_goes_for_an_object_that_fits_the_memory) {
   EXPECT(!places.claim_stock(slot) && !places.is_growing());
 }
 
+TEST(several_segments_of_stock_go_for_an_object_that_fits_none) {
+  CountingMachine machine;
+  Residency& places = machine.places;
+  for (int k = 0; k < 4; ++k) REQUIRE(places.add_stock(16 * slot).ok());
+  const auto claimed = places.claim_stock(8 * slot);
+  REQUIRE(claimed.has_value());
+  places.return_stock(*claimed, true);
+  REQUIRE(place(places, 1, slot));
+  EXPECT(!place(places, 2, 49 * slot));  // an object lies in the first
+  REQUIRE(place(places, 2, 20 * slot));
+  EXPECT(places.has_pages(1) && places.has_pages(2));
+  EXPECT_EQ(machine.segments.at(0), 16 * slot);
+  EXPECT_EQ(std::count(machine.segments.begin(), machine.segments.end(), 0), 2);
+  EXPECT_EQ(places.memory_bytes_used(), 21 * slot);
+  const auto rest = places.claim_stock(64 * slot);  // of a segment that has stayed
+  REQUIRE(rest.has_value());
+  EXPECT(machine.segments.at(static_cast<std::size_t>(rest->segment)) > 0);
+}
+
 TEST(objects_that_grow_slowly_take_few_segments_and_leave_the_others) {
   CountingMachine machine;
   Residency& places = machine.places;
@@ -536,7 +581,12 @@ TEST(an_object_that_fits_the_memory_fits_it_whatever_was_there_before) {
     std::mt19937_64 random(seed);
     CountingMachine machine;
     Residency& places = machine.places;
-    if (seed % 2 == 0) REQUIRE(places.add_stock(slot * (1 + random() % 64)).ok());
+    std::int64_t stock = seed % 2 == 0 ? 1 + static_cast<std::int64_t>(random() % 64) : 0;
+    while (stock > 0) {
+      const std::int64_t part = 1 + static_cast<std::int64_t>(random() % 64) % stock;
+      REQUIRE(places.add_stock(slot * part).ok());
+      stock -= part;
+    }
     std::uint64_t last = 0;
     for (int turn = 0; turn < 20; ++turn) {
       std::map<std::uint64_t, Range> here;

@@ -88,8 +88,8 @@ const std::tuple replies{
     protocol::Wait{"it lacks (0:4)", Ending::died, true, 3},
     protocol::Stale{},
     protocol::NeedsOtherServers{},
-    protocol::Welcome{4096, 1024, 0, 2, {"unix:@one", "unix:@two"}},
-    protocol::Welcome{4096, 1024, 1, 2, {}},
+    protocol::Welcome{4096, 1024, 0, 2, 8, {"unix:@one", "unix:@two"}},
+    protocol::Welcome{4096, 1024, 1, 2, 0, {}},
     protocol::Declared{metadata()},
     protocol::Described{metadata(), box_of({-5}, {5}), 2, 1, true},
     protocol::ExtentFound{{3, box_of({-5}, {5}), box_of({7}, {8}), 1}},
@@ -309,6 +309,7 @@ TEST(each_value_of_a_reply_is_checked) {
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.data_bytes = 4096; });
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 2; });
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.servers = 0; });
+  refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.segments_ahead = -1; });
   // server 0 must list the contacts of all servers
   refuses<protocol::Welcome>({4096, 0, 1, 2}, [](auto& one) { one.server = 0; });
   refuses<protocol::LeaseGranted>({1, {LeasedObject{}}}, [](auto& one) {

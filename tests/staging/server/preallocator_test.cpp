@@ -60,18 +60,20 @@ struct Memory {
 }  // namespace
 
 TEST(a_preallocator_takes_all_pages_and_ends) {
-  Memory memory;
-  Preallocator thread(memory.callbacks(), 0);
-  EXPECT(memory.reaches(whole));
-  thread.stop();
-  EXPECT_EQ(memory.ready, whole);
-  EXPECT_EQ(memory.refused, 0);
+  for (const int threads : {1, 4}) {
+    Memory memory;
+    Preallocator preallocator(memory.callbacks(), 0, threads);
+    EXPECT(memory.reaches(whole));
+    preallocator.stop();
+    EXPECT_EQ(memory.ready, whole);
+    EXPECT_EQ(memory.refused, 0);
+  }
 }
 
 TEST(a_preallocator_gives_back_what_got_no_pages_and_ends) {
   Memory memory;
   memory.pages = whole / 4 - 1;  // all but the last byte of a part
-  Preallocator thread(memory.callbacks(), 0);
+  Preallocator thread(memory.callbacks(), 0, 1);
   EXPECT(!memory.reaches(whole));
   thread.stop();
   EXPECT(memory.ready < whole / 4 && memory.ready > 0);
@@ -80,7 +82,7 @@ TEST(a_preallocator_gives_back_what_got_no_pages_and_ends) {
 
 TEST(a_preallocator_leaves_the_machine_what_it_is_to_leave) {
   Memory memory;
-  Preallocator thread(memory.callbacks(), std::int64_t{1} << 60);
+  Preallocator thread(memory.callbacks(), std::int64_t{1} << 60, 1);
   thread.stop();
   EXPECT_EQ(memory.claimed, 0);
 }
