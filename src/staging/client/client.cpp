@@ -24,7 +24,9 @@ constexpr std::chrono::seconds calls_end_max{2};
 
 /// Pages of smaller objects are mapped as they are copied.
 constexpr std::int64_t mapped_bytes_min = std::int64_t{1} << 20;
-/// The thread that maps a server's memory waits so long for an answer.
+/// How many segments of a server are mapped ahead, that with the last object included.
+constexpr int segments_mapped = 3;
+/// The threads that map a server's memory wait so long for an answer.
 constexpr std::chrono::seconds mapping_wait{5};
 
 Error closed_error() {
@@ -653,10 +655,11 @@ Result<Array> Client::segment(int server, int number, std::int64_t end) {
   return found;
 }
 
-/// Maps a segment that its server preallocates, and the next one, on a thread: objects that follow
-/// each other lie there. To map all of a server's memory would cost each client a thousandth of it.
+/// Maps a segment that its server preallocates, and the next ones, in the background: objects that
+/// follow each other lie there. To map all of a server's memory would cost each client a thousandth
+/// of it.
 void Client::map_ahead(int server, int number) {
-  const int end = std::min(number + 2, links_->segments_ahead(server));
+  const int end = std::min(number + segments_mapped, links_->segments_ahead(server));
   for (int k = number; k < end; ++k) {
     {
       const std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@ namespace tranship::staging {
 
 /// The first access to a page of shared memory costs a copy a fault, which takes longer than the
 /// copy of the page itself. This maps pages many at a time: those around an object before it is
-/// copied, once, and, on a thread of low priority, those that a server has preallocated, before the
+/// copied, once, and, on threads of low priority, those that a server has preallocated, before the
 /// first copy. It allocates no pages. Any thread may call map() and follow().
 class PageMapper {
  public:
@@ -33,12 +33,12 @@ class PageMapper {
   /// this is the first time.
   void map(const std::shared_ptr<SharedMemory>& memory, std::int64_t offset, std::int64_t bytes);
 
-  /// Lets the thread map the pages of a memory as they appear, until none of those that it follows
-  /// has got one for a while. Does nothing while the thread of another mapper of this process runs,
-  /// and where the system refuses a thread.
-  /// open: Returns the memory, or null if there is none to map; called from the thread.
+  /// Lets threads map the pages of a memory as they appear, until none of those that they follow
+  /// has got one for a while. Does nothing while those of another mapper of this process run, and
+  /// where the system refuses a thread.
+  /// open: Returns the memory, or null if there is none to map; called from each thread.
   void follow(Open open);
-  /// Ends the thread, and gives up the memory: map() may not be called any more.
+  /// Ends the threads, and gives up the memory: map() may not be called any more.
   void stop();
 
  private:
@@ -48,21 +48,21 @@ class PageMapper {
     std::vector<std::atomic<bool>> parts;
   };
   std::shared_ptr<Looked> looked_at(const std::shared_ptr<SharedMemory>& memory);
-  /// A memory whose pages are mapped up to `next`.
+  /// A memory of which a thread maps each part whose number has the same rest as its own.
   struct Followed {
     std::shared_ptr<Looked> looked;
-    std::int64_t next = 0;
+    std::int64_t next = 0;  ///< The part that it maps next.
   };
-  void run();
+  void run(int thread, int threads);
   bool start();
-  static bool map_next(Followed& one);
+  static bool map_next(Followed& one, int threads);
 
   std::mutex mutex_;  ///< Guards what follows.
   std::condition_variable changed_;
-  std::vector<Open> asked_;  ///< Memories that the thread has still to open.
+  std::vector<Open> asked_;  ///< All memories that the threads follow, or have followed.
   std::map<const SharedMemory*, std::shared_ptr<Looked>> looked_;
   bool stop_ = false;
-  std::thread thread_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace tranship::staging
