@@ -21,9 +21,8 @@ from tranship_bench.harness import MismatchError
 from tranship_bench.isometry import expectations
 from tranship_bench.isometry.simulated import TRANSHIP as STYLE
 from tranship_bench.isometry.simulated import Run
-from tranship_bench.staging.crew import all_same
 from tranship_bench.staging.designs import RECEIVERS, SENDERS
-from tranship_bench.staging.worker import Worker
+from tranship_bench.staging.worker import Worker, all_same
 
 NAMES = [name for name in registry.entries() if name.startswith("staging-figure")]
 
@@ -318,9 +317,9 @@ def test_a_reader_tells_what_was_not_put(profile, tmp_path):
                 worker.fill("a", 7)
                 worker.put(["a"], 7, [0, 0], next(senders))
                 worker.clear(["a"])
-                assert not worker.verify(["a"], 7)["same"]
+                assert not worker.verify(["a"], 7)
                 worker.get(["a"], 7, design)
-                assert worker.verify(["a"], 7)["same"] and not worker.verify(["a"], 8)["same"]
+                assert worker.verify(["a"], 7) and not worker.verify(["a"], 8)
             worker.leave()
     finally:
         serve.end()
@@ -328,4 +327,4 @@ def test_a_reader_tells_what_was_not_put(profile, tmp_path):
 
 def test_what_differs_ends_the_run():
     with pytest.raises(MismatchError, match="8 MiB, direct: what was got differs from what"):
-        all_same([{"same": True}, {"same": False}], "8 MiB, direct")
+        all_same([True, False], "8 MiB, direct")

@@ -8,7 +8,6 @@ the layout of the memory behind them.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -27,10 +26,11 @@ from tranship.errors import Error
 from tranship.peer import Peer
 
 from ..files.disk import file_holds, forget, spoil_file, write_file
-from ..gpu.copies import Side
+from ..gpu.copies import Side, gpu_count
 from ..harness import Array, Bench, as_bytes, nothing, same
+from ..processes.child import Service
 from ..processes.data import seeded
-from ..processes.peer import Program, child_environment
+from ..processes.peer import Child
 
 FIELDS = 8
 SEED = 7
@@ -164,16 +164,52 @@ class Stores:
             store.close()
 
 
-class Neighbour(Program):
+class Neighbourhood(Service):
+    """The process in place of the other node: makes instances, exports them, compares them."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.groups: dict[str, Stores] = {}
+        # The first process takes the first GPU; if there are more GPUs, this process has its own.
+        self.device = min(1, gpu_count(engine) - 1)
+
+    def make_stores(
+        self, name: str, word: str, points: int, soa: bool, count: int, prefix: str
+    ) -> None:
+        """Makes and exports instances."""
+        form = Form(points, soa)
+        stores = Stores(self.engine, word, form, count, Path(prefix), self.device)
+        stores.spoil()
+        self.groups[name] = stores
+        for k, view in enumerate(stores.views):
+            self.engine.export(f"{name}-{k}", view)
+
+    def stores(self, name: str, what: str) -> Any:
+        """Spoils, compares or flushes instances."""
+        return getattr(self.groups[name], what)()
+
+    def move(self, source: str, number: int, target: str, target_number: int) -> None:
+        """Copies one instance into another."""
+        view = self.groups[source].views[number]
+        self.engine.copy(view, self.groups[target].views[target_number]).wait(timeout=120)
+
+    def drop_stores(self, name: str) -> None:
+        """Ends the export of instances."""
+        stores = self.groups.pop(name)
+        for k in range(len(stores.views)):
+            self.engine.withdraw(f"{name}-{k}")
+        stores.close()
+
+
+class Neighbour(Child):
     """A process with an engine in place of another node, and the connection to it."""
 
     def __init__(self, engine: Engine) -> None:
-        command = [sys.executable, "-m", "tranship_bench.isometry.neighbour"]
-        super().__init__(command, child_environment(), name="the other process")
+        super().__init__(Neighbourhood)
         self._asking = threading.Lock()
-        self.peer: Peer = engine.connect(self.answer()["contact"])
+        self.peer: Peer = engine.connect(self.contact)
 
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, do: str, **arguments: Any) -> Any:
         """Sends a request and waits for its answer; any thread may call it."""
         with self._asking:
             return super().ask(do, **arguments)
@@ -190,7 +226,7 @@ class FarStores:
         self.views = [other.peer[f"{self.name}-{k}"] for k in range(count)]
 
     def _do(self, do: str) -> Any:
-        return self.other.ask("stores", name=self.name, what=do)["result"]
+        return self.other.ask("stores", name=self.name, what=do)
 
     def spoil(self) -> None:
         """Spoils all instances."""

@@ -208,7 +208,7 @@ class Session:
         self.engine = engine
         self.program = program
         self.vectors = vectors
-        self.peer = engine.connect(program.answer()["contact"])
+        self.peer = engine.connect(program.answer())
         self.number = np.zeros(1, "i8")
         self.done = engine.empty(1, "i8")
         engine.export("done", self.done)
@@ -262,7 +262,7 @@ class Remote:
             get = partial(copy_all, session.engine, (there[2], here[2]))
             what = f"{self.name}, {PARTS[self.part]}"
             samples.append(sampled(here, what, put, partial(session.sum, number), get))
-        gpu_s = session.program.answer()["gpu_s"]
+        gpu_s = session.program.answer()
         return [
             Sample(one.input_s, one.operations_s, one.output_s, each)
             for one, each in zip(samples, gpu_s, strict=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from ..harness import Bench
 from ..registry import measures
 from .boxes import server_process
-from .crew import Crew, all_same, together
+from .crew import Crew, together
 from .worker import ELEMENTS
 
 PROCESSES = 8
@@ -35,10 +35,8 @@ def staging_clients(bench: Bench) -> None:
             exchanges = bench.pick(8000, 80) // count
             seconds = []
             for turn in range(ROUNDS + 1):
-                answers = together(crew.workers, "exchange", rounds=exchanges, turn=turn)
-                all_same(answers, f"{count} clients")
-                slowest = max(answer["seconds"] for answer in answers)
-                seconds.append(slowest / (exchanges * count))
+                times = together(crew.workers, "exchange", rounds=exchanges, turn=turn)
+                seconds.append(max(times) / (exchanges * count))
             threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
             known = {"clients": count, "processes": PROCESSES, "server_threads": threads}
             case = f"8 KiB put and got, {count} clients"

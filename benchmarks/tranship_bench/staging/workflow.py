@@ -29,11 +29,12 @@ from tranship.errors import InvalidArgument
 
 from ..dataspaces.grids import Grid, cube_of
 from ..harness import Bench
-from ..processes.peer import Program
+from ..processes.peer import Child
 from ..registry import counts, measures, option
 from .boxes import KEPT, server
-from .crew import Crew, all_same, together
+from .crew import Crew, together
 from .designs import BASELINE
+from .worker import all_same
 
 __all__ = ["IterationOptions", "Iterations", "Machine", "Options", "machine_of", "reader_boxes"]
 
@@ -140,8 +141,8 @@ class Iterations:
     """
 
     bench: Bench
-    writers: list[Program]
-    readers: list[Program]
+    writers: list[Child]
+    readers: list[Child]
     names: list[str]
     grid: Grid
 
@@ -162,9 +163,8 @@ class Iterations:
                 got = together(self.readers, "get", design=receiver, **now)
                 verified = together(self.readers, "verify", **now)
                 all_same(verified, f"{case}, {sender}, {receiver}")
-                for way, design, answers in (("put", sender, put), ("get", receiver, got)):
+                for way, design, each in (("put", sender, put), ("get", receiver, got)):
                     if iteration >= warm:
-                        each = [answer["seconds"] for answer in answers]
                         self.seconds.setdefault((way, design), []).append(each)
 
     def emit(self, case: str, counts: dict[str, int], **conditions: Any) -> None:
@@ -209,7 +209,7 @@ def staging_workflow(bench: Bench) -> None:
 
 
 def emulate(
-    bench: Bench, machine: Machine, writers: list[Program], readers: list[Program], size: int
+    bench: Bench, machine: Machine, writers: list[Child], readers: list[Child], size: int
 ) -> None:
     """Measures one size, with a variable of its own."""
     options: Options = bench.options
