@@ -48,6 +48,7 @@ from ..harness import (
     blank_array,
     random_bytes,
     same,
+    take_turns,
     waited,
 )
 from ..registry import measures
@@ -322,13 +323,13 @@ def urgent(bench: Bench) -> None:
                 event.wait(timeout=60)
             return elapsed
 
-        seconds: dict[str, list[float]] = {"alone": [], "behind": []}
-        for turn in range(bench.pick(12, 2)):
-            for name, run in (("alone", alone), ("behind", behind)):
-                way = target.variant("tranship", run, data)
-                elapsed = bench.repeat_once(f"1 MiB {name}", way)
-                if turn > 0:
-                    seconds[name].append(elapsed)
+        works = {
+            name: functools.partial(
+                bench.repeat_once, f"1 MiB {name}", target.variant("tranship", run, data)
+            )
+            for name, run in (("alone", alone), ("behind", behind))
+        }
+        seconds = take_turns(works, bench.pick(11, 1))
         ratio = statistics.median(seconds["alone"]) / statistics.median(seconds["behind"])
         bench.emit("1 MiB alone", "tranship", MiB, seconds["alone"])
         bench.emit("1 MiB behind 8 large", "tranship", MiB, seconds["behind"], "alone", ratio)
@@ -345,12 +346,11 @@ def launch(bench: Bench) -> None:
         count = bench.pick(3200, 32)
         copy, emulated = raw_copy(source.array, target.array), engine_is_emulated(engine)
         start = functools.partial(engine.copy, source.array, target.array)
-        seconds: dict[str, list[float]] = {DRIVER: [], "tranship": []}
-        for turn in range(8):
-            pair = caller_seconds(start, count), _loops.time_gpu_starts(copy, emulated, count)
-            if turn > 0:
-                seconds["tranship"].append(pair[0])
-                seconds[DRIVER].append(pair[1])
+        works: dict[str, Callable[[], float]] = {
+            DRIVER: lambda: _loops.time_gpu_starts(copy, emulated, count),
+            "tranship": lambda: caller_seconds(start, count),
+        }
+        seconds = take_turns(works, 7)
         check(target, data, "tranship")
         bench.report("start of a copy", seconds, 0, DRIVER)
         launch_from_python(bench, engine)

@@ -90,9 +90,9 @@ def assign(case: RandomShape, source: Array, target: Array) -> None:
 def shapes(bench: Bench) -> None:
     """Measures random shapes, reports their quantiles, and prints a table of them."""
     options = bench.options
-    count = options.cases or bench.pick(50, 6)
+    count = bench.draw_count(50, 6)
     sizes = options.sizes or (bench.pick(64, 1),)
-    bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
+    bench.conditions["size_mib"] = list(sizes)
     if options.classes != CLASSES:
         bench.conditions["classes"] = list(options.classes)
     cases = list(random_shapes(options.seed, count, sizes, options.classes))

@@ -36,7 +36,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ..harness import Bench, SkippedError, Variant, timed
+from ..harness import Bench, SkippedError, Variant, take_turns, timed
 from ..registry import measures
 from .pipelining import SCENARIOS
 from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS, baseline_of
@@ -304,12 +304,8 @@ def batch_for(
 
 def measure_rates(bench: Bench, case: str, ways: list[tuple[Batch, Variant]]) -> None:
     """Repeats variants of unequal numbers of bytes in turns; ratios are of rates."""
-    seconds: dict[str, list[float]] = {way.name: [] for _, way in ways}
-    for turn in range(bench.pick(2, 1) + 1):
-        for _, way in ways:
-            elapsed = bench.repeat_once(case, way)
-            if turn > 0:
-                seconds[way.name].append(elapsed)
+    works = {way.name: functools.partial(bench.repeat_once, case, way) for _, way in ways}
+    seconds = take_turns(works, bench.pick(2, 1))
     rates = {way.name: batch.bytes / statistics.median(seconds[way.name]) for batch, way in ways}
     for batch, way in ways:
         other = baseline_of(way.name)

@@ -313,7 +313,6 @@ def at_once(bench: Bench, room: Room) -> None:
 )
 def gpu_types(bench: Bench) -> None:
     """Measures DDTBench's patterns, messages at once and random types; reports quantiles."""
-    options = bench.options
     bytes_max, span_max = bench.pick(64 << 20, 1 << 16), bench.pick(1 << 30, 16 << 20)
     with gpu_engine(bench) as engine:
         room = Room(engine, span_max + bytes_max)
@@ -322,9 +321,9 @@ def gpu_types(bench: Bench) -> None:
             message = Message(room, repeated([part.type for part in parts], bytes_max, span_max))
             measure(bench, name, message, parts)
         at_once(bench, room)
-        bench.conditions = {**bench.conditions, "seed": options.seed}
+        count = bench.draw_count(40, 4)
         over = []
-        for drawn in draw_all(options.seed, options.cases or bench.pick(40, 4)):
+        for drawn in draw_all(bench.options.seed, count):
             if drawn.type.true_upper_bound > span_max:
                 continue
             message = Message(room, repeated([drawn.type], bytes_max, span_max))

@@ -46,14 +46,12 @@ class Drawn:
 @measures("types", "random types packed and unpacked, beside MPI", SeedOptions)
 def random_types(bench: Bench) -> None:
     """Measures random types, reports quantiles over MPI, and prints the worst."""
-    options = bench.options
-    count = options.cases or bench.pick(150, 12)
-    bench.conditions = {"seed": options.seed}
+    count = bench.draw_count(150, 12)
     bench.cold = False
     mpi = load_mpi(bench)
     outcomes: dict[str, list[Outcome]] = {}
     with Engine() as engine:
-        for drawn in draw_all(options.seed, count):
+        for drawn in draw_all(bench.options.seed, count):
             for way, medians in compare(bench, engine, mpi, drawn):
                 if mpi is not None:
                     ratio = medians["mpi"] / medians["tranship"]
