@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,12 +171,19 @@ class Run:
 
 
 class SimulatedBench(Bench):
-    """One run of one simulated benchmark, whose lines are compared with the paper's numbers."""
+    """One run of one simulated benchmark, whose lines are compared with the paper's numbers.
+
+    Attributes:
+        chosen_machine: Profile that the user asked for, if any.
+        size: "full" or "small".
+        medians: Median seconds of the lines that were reported, by case and variant.
+    """
 
     def __init__(self, name: str, *, full: bool, machine: str | None, report: Report) -> None:
         super().__init__(name, full=full, machine=machine, report=report)
         self.chosen_machine = machine
         self.size = "full" if full else "small"
+        self.medians: dict[str, dict[str, float]] = {}
         self._expectations = expectations_of(name)
         self._met: set[Expectation] = set()
         self._machines: set[str] = set()
@@ -188,17 +195,13 @@ class SimulatedBench(Bench):
         self._machines.add(self.machine)
         return self.machine
 
-    def choose(self, full: Iterable[Any], small: Iterable[Any]) -> list[Any]:
-        """Returns the cases for the size that runs."""
-        return list(full if self.full else small)
-
     def simulated(
         self,
         case: str,
         variant: str,
         count: int,
         seconds: float | Sequence[float],
-        against: tuple[str, float] | None = None,
+        baseline: str = "",
         values: dict[str, float] | None = None,
         **conditions: Any,
     ) -> Line:
@@ -209,16 +212,18 @@ class SimulatedBench(Bench):
             variant: Name of the style or design.
             count: Bytes moved; 0 where the line is not about a rate.
             seconds: Simulated seconds, unless the conditions say otherwise.
-            against: Name of the baseline and its median seconds.
+            baseline: Variant whose line of this case came before, which the others are beside.
             values: Further numbers.
             conditions: Conditions of the line.
         """
         times = [seconds] if isinstance(seconds, float) else list(seconds)
         line = make_line(self.name, case, variant, self.machine, self.commit, count, times)
         line["simulated"] = True
-        if against is not None:
-            ratio = against[1] / statistics.median(times)
-            line |= {"ratio": rounded(ratio), "baseline": against[0]}
+        medians = self.medians.setdefault(case, {})
+        medians[variant] = statistics.median(times)
+        if baseline not in ("", variant):
+            ratio = medians[baseline] / medians[variant]
+            line |= {"ratio": rounded(ratio), "baseline": baseline}
         if values:
             line["values"] = values
         small = {} if self.full else {"size": "small"}
