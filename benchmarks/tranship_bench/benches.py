@@ -17,8 +17,6 @@ from .harness import Bench, MismatchError, Report, SkippedError
 from .isometry.simulated import IncompleteError, OffError, SimulatedBench
 from .registry import Entry, entries
 
-__all__ = ["find", "is_simulated", "list_benches", "run"]
-
 
 def list_benches() -> list[tuple[str, str]]:
     """Returns names and descriptions, in the order in which `run-all` runs them."""

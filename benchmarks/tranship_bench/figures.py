@@ -12,8 +12,6 @@ from .drawings import curves, ranks
 from .drawings.tables import Rows, draw_table
 from .results import Line, folder_of_results, read_lines
 
-__all__ = ["draw"]
-
 PAPERS = {"remote-gpus": "remote-gpu"}
 """Names of papers that differ from the prefix of their benchmarks, with that prefix."""
 

@@ -21,11 +21,6 @@ import numpy.typing as npt
 
 from .results import Line, make_line, rounded
 
-__all__ = [
-    *("Bench", "MismatchError", "Report", "SkippedError", "Variant"),
-    *("mean_of", "timed", "waited"),
-]
-
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Report = Callable[[Line], None]

@@ -18,11 +18,6 @@ from typing import Any
 
 from tranship.errors import InvalidArgument
 
-__all__ = [
-    *("Entry", "SeedOptions", "counts", "elements", "entries", "help_of", "measures", "names"),
-    *("option", "parse_options", "simulates"),
-]
-
 PROGRAMS = ("ping_pong", "gpu_ping_pong", "exchange")
 """Modules that only MPI processes import, since they load the MPI library."""
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Box", "Grid", "cube_of", "prime_factors"]
-
 Corner = tuple[int, ...]
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from tranship import profiles
 from tranship.errors import NotFound
 
-__all__ = ["SERVICE_S", "Channels", "Cluster"]
-
 GPUS_EACH = 4
 SERVERS_EACH = 4
 

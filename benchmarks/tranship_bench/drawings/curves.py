@@ -19,7 +19,6 @@ from .tables import DOTS_PER_INCH, colours_of, title_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CHARTS", "draw"]
 
 COLUMNS_MAX = 3
 MARKERS = "osv^DPX*"

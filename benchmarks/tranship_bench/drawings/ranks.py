@@ -16,7 +16,6 @@ from .tables import DOTS_PER_INCH, FIXED, Rows, colours_of, title_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CASES_MAX", "MESSAGES", "SHAPES", "draw_many", "draw_messages", "draw_shapes"]
 
 Line = dict[str, Any]
 

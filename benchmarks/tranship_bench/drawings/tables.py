@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Rows", "colours_of", "draw_table", "expected_of", "title_of"]
 
 Rows = dict[str, dict[str, Line]]
 """The newest line of each case and variant."""

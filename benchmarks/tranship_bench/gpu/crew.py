@@ -23,8 +23,6 @@ from ..processes.child import Service
 from ..processes.peer import Child
 from .copies import gpu_count, gpu_engine
 
-__all__ = ["LATENCY_ORIENTED", "WIRE", "Crew", "Member", "Steps", "open_crew"]
-
 LATENCY_ORIENTED = "latency-oriented"
 """Design of Maximal Overlap's comparison: one stream, and a wait for the GPU after each step."""
 

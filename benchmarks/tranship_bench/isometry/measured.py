@@ -42,8 +42,6 @@ from .pipelining import SCENARIOS
 from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS, baseline_of
 from .real_places import SHARED, FarStores, Form, LackingError, Stores, World, open_world
 
-__all__ = ["WholeHops"]
-
 FULL_POINTS, SMALL_POINTS = 2 << 20, 1 << 12
 FULL_NUMBER, SMALL_NUMBER = 8, 2
 WAIT_S = 120.0

@@ -27,8 +27,6 @@ from ..registry import measures
 from .measured import WAIT_S, Batch, Ends, WholeHops
 from .real_places import Form, LackingError, World, open_world
 
-__all__ = ["Copiers"]
-
 LOW_POINTS = 2 << 20
 HIGH_POINTS = (2 << 20, 1 << 19, 1 << 17)
 SMALL_POINTS = 1 << 12

@@ -16,8 +16,6 @@ from ..results import Line, make_line, rounded
 from .expectations import Expectation, expectations_of, measure_of
 from .places import Shape, staged_path
 
-__all__ = ["TRANSHIP", "IncompleteError", "OffError", "Run", "SimulatedBench", "Style"]
-
 
 class OffError(Exception):
     """A simulated result differs from the paper's or the design's value; all lines are reported."""

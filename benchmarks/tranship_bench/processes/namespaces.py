@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["NetworkNamespace", "network_namespace", "why_no_namespaces"]
-
 
 @dataclass(frozen=True)
 class NetworkNamespace:

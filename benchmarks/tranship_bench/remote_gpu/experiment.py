@@ -59,8 +59,6 @@ from .server import DIRECT, PAGEABLE, PARTS, PINNED
 from .sum import computed_by, first_gpu
 from .ways import Link, Local, Remote, Sample, ServerProgram, Session, TwoCopies, Vectors, Way
 
-__all__ = ["Options", "elements_text", "fitting_elements", "rdma_kind", "ucx_has_verbs"]
-
 TRANSPORTS = ("shared", "ipc", "tcp", "rdma")
 
 FULL_SIZES = (

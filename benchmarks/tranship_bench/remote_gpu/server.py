@@ -24,8 +24,6 @@ from ..harness import WAIT_SECONDS_MAX, Array, blank_array
 from ..processes.child import Service, serve
 from .sum import computed_by, device_triple, prepare
 
-__all__ = ["DIRECT", "NAMES", "PAGEABLE", "PARTS", "PINNED", "Server", "copy_all", "wait_for"]
-
 PAGEABLE, PINNED, DIRECT = 1, 2, 3
 PARTS = {
     PAGEABLE: "through pageable memory",

@@ -23,8 +23,6 @@ from ..processes.peer import Program, child_path
 from .server import NAMES, PARTS, copy_all, wait_for
 from .sum import device_triple, prepare
 
-__all__ = ["Link", "Local", "Remote", "Sample", "ServerProgram", "Session", "TwoCopies", "Vectors"]
-
 SHIFT, SHIFTS = 64, 61
 """Each experiment begins `SHIFT` elements after the previous one in its vectors, so that data which
 an earlier experiment left anywhere on the path are never right."""

@@ -12,8 +12,6 @@ from tranship.errors import Error
 from ..processes.peer import Child
 from .worker import Worker
 
-__all__ = ["Crew", "together"]
-
 
 def together(
     members: Sequence[Child], do: str, each: Sequence[dict[str, Any]] = (), **common: Any

@@ -21,8 +21,6 @@ from ..harness import MismatchError, SkippedError, Variant
 from ..processes.nixl import adapter_path, installed
 from ..processes.peer import Program
 
-__all__ = ["SETTINGS", "Sst", "beside"]
-
 Box = Sequence[slice]
 
 QUEUED = {"QueueLimit": "2", "StatsLevel": "0", "MarshalMethod": "BP5"}

@@ -36,8 +36,6 @@ from .crew import Crew, together
 from .designs import BASELINE
 from .worker import all_same
 
-__all__ = ["IterationOptions", "Iterations", "Machine", "Options", "machine_of", "reader_boxes"]
-
 MiB = 1 << 20
 
 PAIRS = (
