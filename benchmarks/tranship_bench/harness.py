@@ -367,6 +367,13 @@ def random_bytes(count: int, seed: int = 1) -> Bytes:
     return words.view(np.uint8)[:count]
 
 
+def seeded(shape: tuple[int, ...], dtype: Any, seed: int = 1) -> Array:
+    """Returns a random array that every process can make from the seed."""
+    kind = np.dtype(dtype)
+    array: Array = random_bytes(math.prod(shape) * kind.itemsize, seed).view(kind).reshape(shape)
+    return array
+
+
 def blank(count: int) -> Bytes:
     """Returns spoiled memory whose pages are mapped."""
     return np.full(count, SPOILED, np.uint8)

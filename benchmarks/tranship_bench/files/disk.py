@@ -35,11 +35,10 @@ from ..harness import (
     Variant,
     as_bytes,
     blank,
+    seeded,
     timed,
 )
-from ..processes.data import seeded
 from ..processes.peer import Other
-from ..processes.remote import SEED_HERE
 from ..registry import measures
 
 BUFFER_BYTES = 64 << 20
@@ -130,7 +129,7 @@ def file(bench: Bench) -> None:
     """Measures reads and writes of files, in the same layout and transposed."""
     bench.cold = False
     shape = (16384, 16384) if bench.full else (256, 512)
-    array = seeded(shape, "f4", SEED_HERE)
+    array = seeded(shape, "f4")
     ways = [Conversion("", shape, (0, 1)), Conversion("transposed", shape, (1, 0))]
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, Engine() as engine:
@@ -189,7 +188,7 @@ def three_hops(bench: Bench) -> None:
     """Measures file to host to another process to its file, beside each hop alone."""
     bench.cold = False
     shape = (8192, 8192) if bench.full else (256, 512)
-    array = seeded(shape, "f4", SEED_HERE)
+    array = seeded(shape, "f4")
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, Engine() as engine, Other(engine) as other:
         start, end, alone = (Path(folder) / f"{name}.bin" for name in ("in", "out", "alone"))
@@ -202,7 +201,7 @@ def three_hops(bench: Bench) -> None:
         write = writing(engine, alone, "file_write alone", "pageable", plain, array)
         both = both_files(read, write)
         send = timed_copy(engine, array, other.array("plain", "plain", shape, "f4"))
-        sending = other.variant("remote_write alone", send, "plain", SEED_HERE)
+        sending = other.variant("remote_write alone", send, "plain")
         source = File(start, extents=shape, fields="f4")
         out = other.peer["out"]
         run = timed_copy(engine, source, out, lambda: other.ask("flush", name="out"))

@@ -19,9 +19,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..gpu.copies import gpu_engine
-from ..harness import Bench
-from ..processes.data import seeded
-from ..processes.remote import SEED_HERE
+from ..harness import Bench, seeded
 from ..registry import measures
 from .disk import BUFFER_BYTES, Conversion, bench_folder, reading, write_file, writing
 
@@ -43,7 +41,7 @@ def gpu_file(bench: Bench) -> None:
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, gpu_engine(bench) as engine:
         bench.awake = False
-        array = seeded(plain.shape, "f4", SEED_HERE)
+        array = seeded(plain.shape, "f4")
         path = Path(folder) / "file.bin"
         for direction, variant_of in (("file to device", reading), ("device to file", writing)):
             write_file(path, array, array.nbytes)

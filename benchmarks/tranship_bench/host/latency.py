@@ -21,10 +21,9 @@ import numpy as np
 from tranship.engine import Engine
 
 from .. import _loops
-from ..harness import Bench, Variant, blank, mean_of, random_bytes, same, spoil, timed
-from ..processes.data import seeded
+from ..harness import Bench, Variant, blank, mean_of, random_bytes, same, seeded, spoil, timed
 from ..processes.peer import Other
-from ..processes.remote import SEED_HERE, measure_beside_nixl
+from ..processes.remote import measure_beside_nixl
 from ..registry import measures
 from .copies import into, many
 
@@ -99,12 +98,12 @@ def many_here(bench: Bench, engine: Engine) -> None:
 def small_there(bench: Bench, engine: Engine, other: Other) -> None:
     """Measures 8 B to a plain and to a shared array, each copy waited for."""
     count = bench.pick(5000, 50)
-    source = seeded((1,), "f8", SEED_HERE)
+    source = seeded((1,), "f8")
     variants = []
     for kind in ("plain", "shared"):
         run = many(engine, source, other.array(kind, kind, (1,), "f8"), count)
         name = f"tranship, {kind} array, from Python"
-        variants.append(other.variant(name, run, kind, SEED_HERE, timed="python", copies=count))
+        variants.append(other.variant(name, run, kind, timed="python", copies=count))
     measure_beside_nixl(bench, "8 B to another process", variants, (1, 8), 15, operations=count)
 
 

@@ -17,15 +17,13 @@ import numpy as np
 from tranship.engine import Engine
 
 from ..gpu.copies import SHORT_TIMES, Side, gpu_count, gpu_engine
-from ..harness import Bench, Bytes, Variant, blank, waited
-from ..processes.data import seeded
+from ..harness import Bench, Bytes, Variant, blank, seeded, waited
 from ..processes.peer import Other
 from ..registry import measures
 from .copies import into
 
 TOTAL_BYTES = 64 << 20
 PIECE_BYTES = (4096, 512)
-SEED = 1
 
 
 class Scattered:
@@ -34,10 +32,10 @@ class Scattered:
     def __init__(self, bench: Bench, piece_bytes: int) -> None:
         self.bytes = bench.pick(TOTAL_BYTES, 64 * piece_bytes)
         count = self.bytes // piece_bytes
-        order = np.random.default_rng(SEED)
+        order = np.random.default_rng(1)
         read, written = order.permutation(count), order.permutation(count)
         self.offsets = read * piece_bytes, written * piece_bytes, np.full(count, piece_bytes)
-        self.wanted: Bytes = seeded((self.bytes,), "u1", SEED)
+        self.wanted: Bytes = seeded((self.bytes,), "u1")
         self.source = np.empty_like(self.wanted)
         self.source.reshape(count, -1)[read] = self.wanted.reshape(count, -1)[written]
         self.case = f"{self.bytes >> 20} MiB in {count} scattered pieces of {piece_bytes} B"
@@ -95,7 +93,7 @@ def between(
     there = other.array("pieces", kind, (pieces.bytes,), "u1")
     path = str(engine.plan(source, there))
     run = pieces.run(engine, source, there, times)
-    ours = other.variant("tranship", run, "pieces", SEED, timed="python", path=path)
+    ours = other.variant("tranship", run, "pieces", timed="python", path=path)
     variants = [ours, whole(engine, source, there, times)]
     bench.measure(case, variants, pieces.bytes * times, 9, "one piece")
     other.ask("withdraw", name="pieces")

@@ -30,12 +30,7 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Options(SeedOptions):
-    """Options of benchmarks of random shapes.
-
-    Attributes:
-        sizes: Sizes in MiB, which take turns; empty: the benchmark's own, or 1 in small size.
-        classes: Classes of shapes, which take turns: "round", "odd", "sliced", "broadcast".
-    """
+    """Options of benchmarks of random shapes."""
 
     sizes: tuple[int, ...] = option((), "Sizes of the arrays in MiB.", counts, "LIST")
     classes: tuple[str, ...] = option(

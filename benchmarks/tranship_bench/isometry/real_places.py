@@ -27,9 +27,8 @@ from tranship.peer import Peer
 
 from ..files.disk import file_holds, forget, spoil_file, write_file
 from ..gpu.copies import Side, gpu_count
-from ..harness import Array, Bench, as_bytes, nothing, same
+from ..harness import Array, Bench, as_bytes, nothing, same, seeded
 from ..processes.child import Service
-from ..processes.data import seeded
 from ..processes.peer import Child
 
 FIELDS = 8

@@ -19,10 +19,8 @@ from tranship.arrays import File, Instance
 from tranship.engine import Engine
 
 from ..files.disk import bench_folder, both_of, file_holds, forget, spoil_file, write_file
-from ..harness import Array, Bench, Variant, blank_array, same, spoil, timed
-from ..processes.data import seeded
+from ..harness import Array, Bench, Variant, blank_array, same, seeded, spoil, timed
 from ..processes.peer import Other
-from ..processes.remote import SEED_HERE
 from ..registry import measures
 
 SIZES_MIB = (1, 4, 16, 64, 256)
@@ -69,7 +67,7 @@ class Cases:
         side = math.isqrt(self.count // 4)
         self.shape = (side, self.count // 4 // side)
         self.label = f"{size_mib} MiB"
-        self.source = seeded(self.shape, "f4", SEED_HERE)
+        self.source = seeded(self.shape, "f4")
         self.small = (np.zeros(SMALL_COUNT), np.zeros(SMALL_COUNT))
         self.there = other.array(f"small {size_mib}", "plain", (SMALL_COUNT,), "f8")
 
@@ -149,5 +147,5 @@ class Cases:
         name = f"{'transposed' if converts else 'plain'} {self.label}"
         view = self.source.T if converts else self.source
         there = self.other.array(name, "plain", view.shape, "f4")
-        check = self.other.checking(name, SEED_HERE, converts)
+        check = self.other.checking(name, converts)
         return "another process", view, there, check, self.other.preparing(name)

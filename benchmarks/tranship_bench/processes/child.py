@@ -12,6 +12,7 @@ import importlib
 import json
 import sys
 import traceback
+from functools import cache
 from typing import Any, TextIO
 
 import numpy as np
@@ -19,8 +20,19 @@ import numpy as np
 from tranship.arrays import File
 from tranship.engine import Engine
 
-from ..harness import Array, blank_array, same
-from .data import expected, seeded
+from ..harness import Array, blank_array, same, seeded
+
+
+@cache
+def expected(shape: tuple[int, ...], dtype: str, transposed: bool, columns: int) -> Array:
+    """Returns the expected array: seeded bytes, their transpose, or them in the first columns."""
+    if transposed:
+        return np.ascontiguousarray(seeded(shape[::-1], dtype).T)
+    if not columns:
+        return seeded(shape, dtype)
+    array = blank_array(shape, dtype)
+    array[:, :columns] = seeded((shape[0], columns), dtype)
+    return array
 
 
 class Service:
@@ -67,7 +79,7 @@ class Arrays(Service):
         else:
             self.engine.copy(data, array).wait(timeout=60)
 
-    def fill(self, name: str, seed: int) -> None:
+    def fill(self, name: str, seed: int = 1) -> None:
         """Fills an array with seeded bytes."""
         array = self.arrays[name]
         self.write(name, seeded(array.shape, array.dtype.str, seed))
@@ -77,10 +89,10 @@ class Arrays(Service):
         array = self.arrays[name]
         self.write(name, blank_array(array.shape, array.dtype))
 
-    def check(self, name: str, seed: int, transposed: bool, columns: int) -> bool:
+    def check(self, name: str, transposed: bool, columns: int) -> bool:
         """Compares an array with its expected content."""
         array = self.arrays[name]
-        wanted = expected(array.shape, array.dtype.str, seed, transposed, columns)
+        wanted = expected(array.shape, array.dtype.str, transposed, columns)
         held = array if isinstance(array, np.ndarray) else array.numpy()
         return same(held, wanted)
 

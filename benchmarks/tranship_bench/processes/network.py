@@ -27,15 +27,13 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, Variant, same
+from ..harness import Array, Bench, Variant, same, seeded
 from ..host.copies import engine_run, many
 from ..registry import measures
-from .data import seeded
 from .namespaces import network_namespace, why_no_namespaces
 from .peer import Other, child_environment
 from .socket_peer import receive
 
-SEED = 1
 PROTECTIONS: dict[str, dict[str, int]] = {
     "tranship": {},
     "tranship, encrypted": {"tls": 1},
@@ -139,7 +137,7 @@ def whole(
 
     With `copies`, so many short copies in a row are each waited for.
     """
-    source: Array = seeded((count,), "f8", SEED)
+    source: Array = seeded((count,), "f8")
     data = source.data.cast("B")
     array = f"{count} numbers"
     how: dict[str, Any] = {"link": link} | ({"copies": copies} if copies else {})
@@ -147,7 +145,7 @@ def whole(
     for name, (engine, other) in pairs.items():
         there = other.array(array, "plain", (count,), "f8")
         run = many(engine, source, there, copies) if copies else engine_run(engine, source, there)
-        variants.append(other.variant(name, run, array, SEED, timed="python", **how))
+        variants.append(other.variant(name, run, array, timed="python", **how))
 
     def there_and_back() -> float:
         return float(np.median([plain.send(data) for _ in range(copies or 1)]))
@@ -164,7 +162,7 @@ def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket)
     """Measures the left half of a matrix, beside a copy of it that the plain socket sends."""
     engine, other = pair
     rows, row_bytes = bench.pick(4096, 16), 16384
-    matrix: Array = seeded((rows, 2 * row_bytes), "u1", SEED)
+    matrix: Array = seeded((rows, 2 * row_bytes), "u1")
     source = matrix[:, :row_bytes]
     there = other.array("box", "plain", matrix.shape, "u1")[:, :row_bytes]
     packed = np.ascontiguousarray(source)

@@ -166,23 +166,19 @@ class Other(Child):
         """Returns a function that spoils an array of the process."""
         return lambda: self.ask("spoil", name=name)
 
-    def checking(
-        self, name: str, seed: int, transposed: bool = False, columns: int = 0
-    ) -> Callable[[], bool]:
-        """Returns a function that checks an array for the bytes of `seed`; see `data.expected`."""
-        how = {"seed": seed, "transposed": transposed, "columns": columns}
-        return lambda: self.ask("check", name=name, **how)
+    def checking(self, name: str, transposed: bool = False, columns: int = 0) -> Callable[[], bool]:
+        """Returns a function that checks an array for seeded bytes; see `child.expected`."""
+        return lambda: self.ask("check", name=name, transposed=transposed, columns=columns)
 
     def variant(
         self,
         name: str,
         run: Callable[[], float],
         array: str,
-        seed: int,
         transposed: bool = False,
         columns: int = 0,
         **conditions: Any,
     ) -> Variant:
-        """Returns the variant that brings the bytes of `seed` to an array of the process."""
-        check = self.checking(array, seed, transposed, columns)
+        """Returns the variant that brings seeded bytes to an array of the process."""
+        check = self.checking(array, transposed, columns)
         return Variant(name, run, check, self.preparing(array), conditions)

@@ -88,16 +88,7 @@ ONE_LINK: dict[str, Any] = {"lanes": 1}
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `tranship bench remote-gpu`.
-
-    Attributes:
-        quick: Whether each case has one run of six measurements, at five sizes.
-        limit: Largest number of elements; 0: what fits into memory.
-        repeats: Number of sums that the GPU computes.
-        transports: Names among "shared", "ipc", "tcp", "rdma".
-        launch: Words before the server's command that start it on another machine: "ssh gpu2".
-        addresses: "CLIENT,SERVER": addresses on which the two listen; needed with `launch`.
-    """
+    """The options of `tranship bench remote-gpu`."""
 
     quick: bool = option(False, "Fewer runs and sizes: a minute or two.", values="")
     limit: int = option(

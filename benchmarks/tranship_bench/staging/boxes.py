@@ -43,11 +43,11 @@ from ..harness import (
     blank_array,
     mean_of,
     same,
+    seeded,
     spoil,
     timed,
 )
 from ..host.copies import engine_run
-from ..processes.data import seeded
 from ..processes.peer import Other, child_environment
 from ..registry import measures
 from .sst import SETTINGS, Sst, beside
@@ -178,7 +178,7 @@ class Workload:
 def staging(bench: Bench) -> None:
     """Measures 256 MiB as one object and as 8, 32 MiB of their middle, and many times 8 KiB."""
     shape = (512, 256, 256) if bench.full else (32, 32, 32)
-    data = seeded(shape, "f8", 1)
+    data = seeded(shape, "f8")
     with (
         server((2 * KEPT + 4) * data.nbytes + (64 << 20)) as contact,
         Engine() as engine,

@@ -12,8 +12,7 @@ from tranship.engine import Engine
 from tranship.staging import Staging
 
 from ..gpu.copies import gpu_engine
-from ..harness import Bench, MismatchError, same, timed
-from ..processes.data import seeded
+from ..harness import Bench, MismatchError, same, seeded, timed
 from ..registry import measures
 from .boxes import server_process
 
@@ -43,7 +42,7 @@ def gpu_staging_first_use(bench: Bench) -> None:
 def measure_ways(bench: Bench, memory: str | None) -> None:
     """Measures puts of an array of that memory; None: of a NumPy array."""
     bytes_each = bench.pick(256, 8) << 20
-    data = seeded((bytes_each // 8,), "f8", 1)
+    data = seeded((bytes_each // 8,), "f8")
     ways = (("at once", 0.0, True), ("after 2 s", 2.0, True), ("not preallocated", 2.0, False))
     for way, pause_s, preallocated in ways:
         options = () if preallocated else ("--preallocate", "0")

@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..gpu.copies import MiB, gpu_engine
-from ..harness import Bench, Variant, same
-from ..processes.data import seeded
+from ..harness import Bench, Variant, same, seeded
 from ..registry import measures
 from .boxes import KEPT, blocks, server
 from .designs import BASELINE, RECEIVERS, SENDERS
@@ -40,7 +39,7 @@ def measure(bench: Bench, worker: Worker, size: int) -> None:
     name, parts_name = f"{size // MiB} MiB", f"{size // MiB} MiB in parts"
     shape = (size // 8 // 16384, 128, 128)
     whole = ((0, 0, 0), shape)
-    data = seeded(shape, "u8", 1).view("f8")
+    data = seeded(shape, "u8").view("f8")
     objects: list[Part] = []
     for box in blocks(shape, 2):
         lower, upper = tuple(cut.start for cut in box), tuple(cut.stop for cut in box)

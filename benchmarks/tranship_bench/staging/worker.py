@@ -9,9 +9,8 @@ import numpy as np
 from tranship.engine import Engine
 from tranship.staging import Staging
 
-from ..harness import Array, MismatchError, blank_array, same, timed
+from ..harness import Array, MismatchError, blank_array, same, seeded, timed
 from ..processes.child import Service
-from ..processes.data import seeded
 from .designs import Bounds, Receiver, Sender, extents, within
 
 SMALL = np.arange(1.0)

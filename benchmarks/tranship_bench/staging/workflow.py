@@ -53,12 +53,7 @@ WARM = KEPT + 2
 
 @dataclass(frozen=True)
 class IterationOptions:
-    """Options of workflows.
-
-    Attributes:
-        quick: Whether there are fewer sizes and iterations.
-        iterations: Number of iterations that count; 0: the workflow's own.
-    """
+    """Options of workflows."""
 
     quick: bool = option(False, "Fewer sizes and iterations: a minute or two.", values="")
     iterations: int = option(0, "Iterations that count. Default: 10 or 5; fewer with --quick.")
@@ -70,13 +65,7 @@ class IterationOptions:
 
 @dataclass(frozen=True)
 class Options(IterationOptions):
-    """The options of `tranship bench staging-workflow`.
-
-    Attributes:
-        processes: Numbers of writers, readers and servers; empty: a writer and a reader for each
-            GPU, or two of each without GPUs, and a server for two writers.
-        sizes: MiB of each writer.
-    """
+    """The options of `tranship bench staging-workflow`."""
 
     processes: tuple[int, ...] = option(
         (),
