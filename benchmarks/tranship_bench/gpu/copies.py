@@ -41,6 +41,7 @@ from tranship.engine import Engine
 from .. import _loops
 from ..harness import (
     WAIT_SECONDS_MAX,
+    Array,
     Bench,
     Bytes,
     MismatchError,
@@ -151,6 +152,10 @@ class Side:
         raw(self.engine, [(address_of(self.array), address_of(data), data.nbytes, self.device)])
         return data
 
+    def holds(self, expected: Array) -> bool:
+        """Returns whether the array holds the bytes of another one."""
+        return same(self.read(), expected)
+
     def spoil(self) -> None:
         """Fills the array with the pattern, so that a copy that does nothing is detected."""
         self.write(blank(self.nbytes))
@@ -159,7 +164,7 @@ class Side:
         self, name: str, run: Callable[[], float], expected: Bytes, **conditions: Any
     ) -> Variant:
         """Returns the variant that should bring the expected bytes to the array."""
-        return Variant(name, run, lambda: same(self.read(), expected), self.spoil, conditions)
+        return Variant(name, run, lambda: self.holds(expected), self.spoil, conditions)
 
 
 Sides = Sequence[tuple[Side, Side]]
@@ -191,7 +196,7 @@ def compare(
 
     def check() -> bool:
         ends = zip(sides, wanted, strict=True)
-        return all(same(target.read(), data) for (_, target), data in ends)
+        return all(target.holds(data) for (_, target), data in ends)
 
     def prepare() -> None:
         for _, target in sides:
@@ -354,7 +359,7 @@ def launch(bench: Bench) -> None:
             "tranship": lambda: caller_seconds(start, count),
         }
         seconds = take_turns(works, 7)
-        if not same(target.read(), data):
+        if not target.holds(data):
             raise MismatchError("a copy that was started arrived changed")
         bench.report("start of a copy", seconds, 0, DRIVER)
 

@@ -100,15 +100,15 @@ class Batch:
 
     def prepare(self) -> None:
         """Spoils the target and drops source files from the cache, before each repetition."""
-        self.target.spoil()
-        self.source.forget()
+        self.target.each("spoil")
+        self.source.each("forget")
 
     def transfer(self, planner: Any = "automatic") -> None:
         """Copies all instances at once and waits until the last has reached its target."""
         copy = functools.partial(self.world.engine.copy, planner=planner)
         for event in [*map(copy, self.source.views, self.target.views)]:
             event.wait(timeout=WAIT_S)
-        self.target.flush()
+        self.target.each("flush")
 
     def plan(self, planner: Any = "automatic") -> Any:
         """Returns the plan of each transfer."""
@@ -189,7 +189,7 @@ class WholeHops:
         with ThreadPoolExecutor(self.slots) as pool:
             for future in [pool.submit(carry, k) for k in range(len(self.batch.source.views))]:
                 future.result()
-        self.batch.target.flush()
+        self.batch.target.each("flush")
 
     def close(self) -> None:
         """Releases the intermediate instances."""

@@ -18,7 +18,7 @@ from tranship.typed_ends import packed_places
 
 from ..gpu.copies import Side
 from ..gpu.crew import LATENCY_ORIENTED, WIRE, Member, open_crew
-from ..harness import Bench, blank, nothing, random_bytes, same
+from ..harness import Bench, blank, nothing, random_bytes
 from ..registry import measures
 from .ddtbench import cases, one_of_each
 
@@ -78,7 +78,7 @@ class MessageMember(Member):
         self.arrived.spoil()
 
     def right(self) -> bool:
-        return same(self.target.read(), self.wanted)
+        return self.target.holds(self.wanted)
 
     def ways(self) -> Mapping[str, Callable[[], None]]:
         def step_by_step() -> None:

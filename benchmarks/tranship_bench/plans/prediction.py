@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tranship.arrays import File, Instance
+from tranship.arrays import Instance
 from tranship.engine import Engine
 
-from ..files.disk import bench_folder, both_of, file_holds, forget, spoil_file, write_file
+from ..files.disk import FileSide, bench_folder, both_of, write_file
 from ..harness import Array, Bench, Variant, blank_array, same, seeded, spoil, timed
 from ..processes.peer import Other
 from ..registry import measures
@@ -127,10 +127,10 @@ class Cases:
         write_file(path, self.source, self.source.nbytes)
         wanted = self.laid(converts)
         target = blank_array(wanted.shape, "f4")
-        source = File(path, extents=self.shape, fields="f4")
+        source = FileSide(path, extents=self.shape, fields="f4")
         view = target.T if converts else target
-        prepare = both_of(lambda: spoil(target), lambda: forget(path))
-        return "file to memory", source, view, lambda: same(target, wanted), prepare
+        prepare = both_of(lambda: spoil(target), source.forget)
+        return "file to memory", source.array, view, lambda: same(target, wanted), prepare
 
     def writing(self, converts: bool) -> Made:
         """Returns the case to a file whose blocks are allocated."""
@@ -138,9 +138,8 @@ class Cases:
         write_file(path, None, self.source.nbytes)
         view = self.source.T if converts else self.source
         wanted = self.laid(converts)
-        target = File(path, extents=view.shape, fields="f4", mode="r+")
-        check, prepare = lambda: file_holds(path, wanted), lambda: spoil_file(path)
-        return "memory to file", view, target, check, prepare
+        target = FileSide(path, extents=view.shape, fields="f4")
+        return "memory to file", view, target.array, lambda: target.holds(wanted), target.spoil
 
     def process(self, converts: bool) -> Made:
         """Returns the case to a plain array of another process."""
