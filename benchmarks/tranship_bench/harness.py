@@ -42,7 +42,7 @@ WAIT_SECONDS_MAX = 60.0
 
 
 class MismatchError(Exception):
-    """The data that arrived differ from those that were sent. No line is reported."""
+    """Data arrived changed, or a simulated transfer did not end. No line is reported."""
 
 
 class SkippedError(Exception):

@@ -44,7 +44,7 @@ def test_boxes_of_a_grid_cover_its_domain_once(cells, parts):
     covered = np.zeros(cells, int)
     for rank, box in enumerate(grid.boxes()):
         assert box == grid.box(rank)
-        covered[box.slices()] += 1
+        covered[tuple(map(slice, box.lower, box.upper))] += 1
     assert (covered == 1).all() and len(grid.boxes()) == grid.count
 
 

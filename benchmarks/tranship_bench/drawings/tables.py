@@ -130,6 +130,13 @@ def draw_table(
         )
     for axes in grid[:, 0]:
         make_room(figure, axes)
+    return saved(figure, path)
+
+
+def saved(figure: Figure, path: Path) -> Path:
+    """Writes and closes a picture; returns its path."""
+    from matplotlib import pyplot
+
     save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path

@@ -11,7 +11,7 @@ import numpy as np
 
 from tranship.simulation import Simulation
 
-from ..harness import Bench, Report
+from ..harness import Bench, MismatchError, Report
 from ..results import Line, make_line, rounded
 from .expectations import Expectation, expectations_of, measure_of
 from .places import Shape, staged_path
@@ -19,10 +19,6 @@ from .places import Shape, staged_path
 
 class OffError(Exception):
     """A simulated result differs from the paper's or the design's value; all lines are reported."""
-
-
-class IncompleteError(Exception):
-    """A simulated transfer did not end, or bytes are missing: nothing may be reported."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +133,16 @@ class Run:
         """Simulates to the end, verifies, and returns when the last task ended.
 
         Raises:
-            IncompleteError: a task did not end, or not all bytes arrived.
+            MismatchError: a task did not end, or not all bytes arrived.
         """
         self.simulation.run()
         times = np.asarray(self.simulation.times())
         ended = len(times) == self.count and bool(np.isfinite(times).all())
         if not ended or bool((times[:, 1] < times[:, 0]).any()):
-            raise IncompleteError(f"{self.style.name}: a simulated task did not end")
+            raise MismatchError(f"{self.style.name}: a simulated task did not end")
         moved = int(self.simulation.statistics["bytes"])
         if moved != self.bytes:
-            raise IncompleteError(
+            raise MismatchError(
                 f"{self.style.name}: {self.bytes} bytes were to be moved, the simulation says "
                 f"{moved}"
             )
