@@ -19,6 +19,7 @@ from tranship.errors import Error
 
 from ..gpu.copies import raw, raw_copy
 from ..harness import Array, MismatchError
+from ..processes.namespaces import Link
 from ..processes.peer import Program, child_path
 from .server import NAMES, PARTS, copy_all, wait_for
 from .sum import device_triple, prepare
@@ -28,25 +29,6 @@ SHIFT, SHIFTS = 64, 61
 an earlier experiment left anywhere on the path are never right."""
 
 CHUNK = 1 << 20
-
-
-@dataclass(frozen=True)
-class Link:
-    """The command that starts the server, and the addresses on which both engines listen.
-
-    Attributes:
-        words: Description in result lines.
-        prefix: Words before the command of the server, such as ("ip", "netns", "exec", NAME).
-        client: Address on which the client's engine listens.
-        server: Address on which the server's engine listens.
-        far: Whether the server runs on another machine.
-    """
-
-    words: str = "loopback"
-    prefix: tuple[str, ...] = ()
-    client: str = "127.0.0.1"
-    server: str = "127.0.0.1"
-    far: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,7 +164,7 @@ class ServerProgram(Program):
     def __init__(self, link: Link, settings: dict[str, Any]) -> None:
         words = ["env", f"PYTHONPATH={child_path()}", sys.executable, "-m"]
         words += ["tranship_bench.remote_gpu.server", json.dumps(settings)]
-        if link.far:
+        if link.is_far:
             words = [shlex.quote(word) for word in words]  # a remote shell splits them
         super().__init__([*link.prefix, *words], name="the server")
         self.key = secrets.token_hex(32)
