@@ -133,15 +133,16 @@ class WholeHops:
     """Sequential hops of whole instances, as Legion makes them with Realm (6.1).
 
     Next to GPUs and files, instances as large as the transferred one are made in host memory:
-    `slots` of them on each side. A hop starts when the one before has ended.
+    `slots` of them on each side, in the source's form or another one. A hop starts when the one
+    before has ended.
     """
 
-    def __init__(self, batch: Batch, slots: int) -> None:
+    def __init__(self, batch: Batch, slots: int, form: Form | None = None) -> None:
         self.batch = batch
         self.slots = slots
         source, target = batch.ends
         remote = target.endswith("*")
-        world, form = batch.world, batch.source.form
+        world, form = batch.world, form or batch.source.form
         outer_target = target.rstrip("*") in OUTER
         self.near: Stores | None = None
         self.far: FarStores | None = None
@@ -338,12 +339,7 @@ class PackedHops(WholeHops):
 
     def __init__(self, batch: Batch, soa: bool) -> None:
         self.soa = soa
-        super().__init__(batch, 1)
-        if soa:
-            form = Form(batch.source.form.points, soa=True)
-            self.close()
-            self.near = batch.world.here(batch.world.stage, form, 1)
-            self.far = batch.world.there(SHARED, form, 1) if self.far else None
+        super().__init__(batch, 1, Form(batch.source.form.points, soa))
 
     def hop(self, source: Any, target: Any) -> None:
         """Copies field by field if the hop packs into the pinned instance; else all at once."""

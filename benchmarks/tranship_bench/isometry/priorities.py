@@ -6,7 +6,7 @@
 - Low priority: 128 MiB each. High priority: 128, 32 and 8 MiB. The paper gives no sizes, and the
   direct cut depends on them: about 25 %, 50 % and 67 %. The 8 MiB were added because the two larger
   sizes do not reach the paper's 62 %. It arrives at eight moments spread over the first transfer of
-  low priority; lines hold all eight.
+  low priority; lines are of all eight.
 - Copier threads take the highest priority first, do not interrupt what they have begun, and share a
   channel when several use it.
 - Multi-hop: whole instances are made in the order of the program, so the transfer of high priority

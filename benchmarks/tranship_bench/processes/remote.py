@@ -15,6 +15,7 @@ transposed.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from tranship.engine import Engine
 from ..harness import Array, Bench, SkippedError, Variant, as_bytes, blank_array, seeded
 from ..host.copies import engine_run, into
 from ..registry import measures
-from . import nixl as peers
+from .nixl import Nixl
 from .peer import Other
 
 SEED_THERE = 2
@@ -100,20 +101,18 @@ def measure_beside_nixl(
     variants: list[Variant],
     pieces: tuple[int, int],
     repetitions: int,
-    *,
     operations: int = 1,
-) -> dict[str, float]:
+) -> None:
     """Measures our variants, and NIXL's in the same turns if NIXL is installed.
 
     `pieces` are their number and bytes; of `operations` writes of NIXL in a row the mean counts.
     """
     count, piece_bytes = pieces
-    total = count * piece_bytes
-    try:
-        adapter = peers.Nixl(count, piece_bytes, 2 * piece_bytes)
-    except SkippedError as reason:
-        bench.say(f"{case}: not beside NIXL: {reason}")
-        return bench.measure(case, variants, total, repetitions)
-    with adapter:
-        ways = [*variants, adapter.variant(operations)]
-        return bench.measure(case, ways, total, repetitions, "nixl")
+    baseline = None
+    with ExitStack() as stack:
+        try:
+            nixl = stack.enter_context(Nixl(count, piece_bytes, 2 * piece_bytes))
+            variants, baseline = [*variants, nixl.variant(operations)], "nixl"
+        except SkippedError as reason:
+            bench.say(f"{case}: not beside NIXL: {reason}")
+        bench.measure(case, variants, count * piece_bytes, repetitions, baseline)
