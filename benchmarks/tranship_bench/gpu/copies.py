@@ -20,7 +20,8 @@ driver's copy to the neighbour.
 
 ``gpu-priority``: 1 MiB at high priority behind 8 copies of 1 GiB; beside its time alone.
 
-``gpu-launch``: the caller's time to start a copy of 64 KiB of one hop; beside the driver's call.
+``gpu-launch``: the caller's time to start a copy of 64 KiB of one hop, beside the driver's call;
+and of copies inside a GPU in a stream, beside PyTorch's `copy_`.
 """
 
 from __future__ import annotations
@@ -362,15 +363,61 @@ def launch(bench: Bench) -> None:
         if not target.holds(data):
             raise MismatchError("a copy that was started arrived changed")
         bench.report("start of a copy", seconds, 0, DRIVER)
+        launch_from_python(bench, engine)
 
 
-def caller_seconds(start: Callable[[], Any], count: int) -> float:
+def launch_from_python(bench: Bench, engine: Engine) -> None:
+    """Measures the caller's time for copies inside a GPU in a stream, beside PyTorch's `copy_`.
+
+    64 KiB as they are, and turned: a float32 matrix of 128 x 128.
+    """
+    torch = find_library(engine, "torch")
+    stream = 1 if torch is None else torch.cuda.current_stream()
+    source, target, last = (Side(engine, "device0", (128, 128), "f4") for _ in range(3))
+    data = random_bytes(65536)
+    source.write(data)
+    turned = as_bytes(np.ascontiguousarray(data.view("f4").reshape(128, 128).T))
+
+    def wait(_: object) -> None:
+        engine.copy(source.array, last.array, stream=stream).wait(timeout=WAIT_SECONDS_MAX)
+
+    for case, array, expected in (
+        ("start in a stream, from Python", source.array, data),
+        ("start in a stream, turned, from Python", source.array.transpose((1, 0)), turned),
+    ):
+        prepared = engine.prepare(array, target.array)
+        starts: dict[str, Callable[[], Any]] = {
+            "tranship": functools.partial(engine.copy, array, target.array, stream=stream),
+            "tranship prepared": functools.partial(prepared.start, stream=stream),
+        }
+        if torch is not None:
+            tensors = [torch.as_tensor(one.array, device="cuda") for one in (source, target)]
+            given = tensors[0] if array is source.array else tensors[0].t()
+            ours = functools.partial(engine.copy, given, tensors[1], stream=stream)
+            starts["tranship, tensors"] = ours
+            starts["PyTorch"] = functools.partial(tensors[1].copy_, given)
+        for name, start in starts.items():
+            target.spoil()
+            seconds = [caller_seconds(start, bench.pick(640, 32), wait) for _ in range(8)]
+            if not target.holds(expected):
+                raise MismatchError(f"{case}, {name}: a copy arrived changed")
+            bench.emit(case, name, 0, seconds[1:], conditions={"timed": "python"})
+
+
+def wait_for_all(events: list[Any]) -> None:
+    """Waits for copies."""
+    for event in events:
+        event.wait(timeout=WAIT_SECONDS_MAX)
+
+
+def caller_seconds(
+    start: Callable[[], Any], count: int, wait: Callable[[list[Any]], None] = wait_for_all
+) -> float:
     """Returns the caller's mean seconds to start a copy; the waits for their ends do not count."""
     seconds = 0.0
     for _ in range(0, count, STARTS_AT_ONCE):
         begin = time.perf_counter()
         events = [start() for _ in range(STARTS_AT_ONCE)]
         seconds += time.perf_counter() - begin
-        for event in events:
-            event.wait(timeout=WAIT_SECONDS_MAX)
+        wait(events)
     return seconds / count
