@@ -199,9 +199,7 @@ class WholeHops:
                 stage.close()
 
 
-def each_case(
-    bench: Bench, world: World, cases: list[Ends], measure: Callable[[Ends], None]
-) -> None:
+def each_case(bench: Bench, cases: list[Ends], measure: Callable[[Ends], None]) -> None:
     """Measures the possible cases; a note names each other case and the reason.
 
     Raises:
@@ -243,7 +241,7 @@ def figure7(bench: Bench) -> None:
                 whole.close()
             batch.close()
 
-        each_case(bench, world, list(SCENARIOS), measure)
+        each_case(bench, list(SCENARIOS), measure)
 
 
 @measures("isometry-figure9a-measured", "full and simple paths, on this machine")
@@ -278,7 +276,7 @@ def compare_planners(bench: Bench, planners: tuple[str, ...], *, soa: bool) -> N
             for batch in batches.values():
                 batch.close()
 
-        each_case(bench, world, list(PAIRS), measure)
+        each_case(bench, list(PAIRS), measure)
 
 
 def predicted_s(plan: Any) -> float:
@@ -331,7 +329,7 @@ def figure11(bench: Bench) -> None:
                 packed.close()
                 batch.close()
 
-        each_case(bench, world, [("FBM", "FBM*"), ("FBM", "SYS*")], measure)
+        each_case(bench, [("FBM", "FBM*"), ("FBM", "SYS*")], measure)
 
 
 class PackedHops(WholeHops):
