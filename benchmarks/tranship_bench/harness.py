@@ -68,7 +68,8 @@ class Variant:
         check: Function that returns whether all bytes arrived; not timed. Bare copies have none.
         prepare: Function that spoils the target, so that a copy that does nothing is detected; not
             timed.
-        conditions: Conditions of this variant's times, for the result line.
+        conditions: Conditions of this variant's times, for the result line; "timed" is "python"
+            unless it says otherwise.
     """
 
     name: str
@@ -186,7 +187,7 @@ class Bench:
         finally:
             gc.enable()
         busy = round(self._busy / ((rounds + 1) * len(ways)), 2)
-        common = {"cold": self.cold and self.full, "busy": busy}
+        common = {"timed": "python", "cold": self.cold and self.full, "busy": busy}
         common |= {"awake": True} if self.awake else {}
         own = {way.name: common | way.conditions for way in ways}
         return self.report(case, seconds, count, baseline, own=own)

@@ -122,7 +122,8 @@ def raw_copy(source: Any, target: Any, device: int = 0) -> Copy:
 
 def bare(engine: Engine, *copies: Copy, times: int = 1, name: str = DRIVER) -> Variant:
     """Returns the variant of bare copies of the driver."""
-    return Variant(name, functools.partial(raw, engine, list(copies) * times))
+    run = functools.partial(raw, engine, list(copies) * times)
+    return Variant(name, run, conditions={"timed": "core"})
 
 
 class Side:

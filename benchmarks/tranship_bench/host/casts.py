@@ -156,7 +156,7 @@ def compare(
     assign = partial(np.copyto, target, source, casting="unsafe")
     assign()
     expected = raw.copy()
-    says: dict[str, Any] = {"timed": "python", "threads": engine.threads}
+    says = {"threads": engine.threads}
     cast = timed(lambda: engine.copy(source, target, cast="unsafe").wait())
     variants = [into(raw, expected, "tranship", cast, **says), numpy_variant(assign, raw, expected)]
     for side, of in enumerate(("source", "target")):

@@ -48,7 +48,7 @@ class Scattered:
 def whole(engine: Engine, source: Any, target: Any, times: int = 1) -> Variant:
     """Returns the variant of one piece; the case's own variant checks what arrives."""
     run = waited(partial(engine.copy, source, target), times=times)
-    return Variant("one piece", run, conditions={"timed": "python"})
+    return Variant("one piece", run)
 
 
 @measures("lists", "64 MiB in scattered pieces, within a process and to another one")
@@ -67,7 +67,7 @@ def lists(bench: Bench) -> None:
             target = blank(pieces.bytes)
             run = pieces.run(engine, pieces.source, target)
             variants = [
-                into(target, pieces.wanted, "tranship", run, timed="python"),
+                into(target, pieces.wanted, "tranship", run),
                 whole(engine, pieces.source, target),
             ]
             case = f"{pieces.case}, within a process"
@@ -93,7 +93,7 @@ def between(
     there = other.array("pieces", kind, (pieces.bytes,), "u1")
     path = str(engine.plan(source, there))
     run = pieces.run(engine, source, there, times)
-    ours = other.variant("tranship", run, "pieces", timed="python", path=path)
+    ours = other.variant("tranship", run, "pieces", path=path)
     variants = [ours, whole(engine, source, there, times)]
     bench.measure(case, variants, pieces.bytes * times, 9, "one piece")
     other.ask("withdraw", name="pieces")

@@ -324,14 +324,14 @@ class Message:
         """Yields all ways to pack, or to unpack."""
         self.prepare(unpacks)
         runs: dict[str, tuple[Callable[[], float], dict[str, Any]]] = {
-            "tranship": (in_turns(self.ours(unpacks)), {"timed": "python"}),
+            "tranship": (in_turns(self.ours(unpacks)), {}),
             "by hand": (self.by_hand(unpacks), {"timed": "c++"}),
         }
         if self.mpi is not None:
             made = [mpi_type(self.mpi.mpi, part) for part in self.parts]
             whole = self.mpi.message([part.array for part in self.parts], made)
             call = in_turns(self.mpi.call(whole, self.packed, unpacks))
-            runs["mpi"] = (call, {"timed": "python", "library": self.mpi.name})
+            runs["mpi"] = (call, {"library": self.mpi.name})
         for name, (run, how) in runs.items():
             yield Variant(
                 name, run, partial(self.check, unpacks), partial(self.prepare, unpacks), how

@@ -200,7 +200,7 @@ class Message(Layout):
         def check() -> bool:
             return same(written.read(expected.size), expected)
 
-        conditions = {"copies": TIMES, "timed": "python"}
+        conditions = {"copies": TIMES}
         return [Variant(name, run, check, clear, dict(conditions)) for name, run in runs.items()]
 
 

@@ -176,7 +176,7 @@ def compare(
         runs: dict[str, Callable[[], object]] = {"tranship": ours}
         if mpi:
             runs["mpi"] = mpi.call(whole, packed, unpacks)
-        how = {"timed": "python"} | ({"library": mpi.name} if mpi else {})
+        how = {"library": mpi.name} if mpi else {}
         variants = [Variant(name, in_turns(run), check, prepare, how) for name, run in runs.items()]
         variants.append(Variant("memcpy", memcpy_run(packed, np.empty_like(packed))))
         case = beside(mpi, f"{drawn.number}: {kind!r}, {way}")

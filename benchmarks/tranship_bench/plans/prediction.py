@@ -84,7 +84,7 @@ class Cases:
             self.wake()
 
         run = timed(lambda: self.engine.copy(source, target).wait())
-        conditions = {"predicted_s": plan.seconds, "path": plan.path, "timed": "python"}
+        conditions = {"predicted_s": plan.seconds, "path": plan.path}
         way = Variant("tranship", run, check, prepare_clean, conditions)
         medians = self.bench.measure(case, [way], self.count, 9)
         return case, plan.seconds / medians["tranship"]

@@ -133,12 +133,11 @@ def whole(
     for name, (engine, other) in pairs.items():
         there = other.array(array, "plain", (count,), "f8")
         run = many(engine, source, there, copies) if copies else engine_run(engine, source, there)
-        variants.append(other.variant(name, run, array, timed="python", **how))
+        variants.append(other.variant(name, run, array, **how))
 
     def there_and_back() -> float:
         return float(np.median([plain.send(data) for _ in range(copies or 1)]))
 
-    how = {"timed": "python", **how}
     variants.append(
         Variant("plain socket", there_and_back, lambda: plain.holds(data), conditions=how)
     )
@@ -171,9 +170,9 @@ def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket)
 
     run = engine_run(engine, source, there)
     theirs = "NumPy's copy and a plain socket"
-    how = {"timed": "python", "link": link}
+    how = {"link": link}
     variants = [
-        Variant("tranship", run, check, prepare, {"timed": "python", "link": link}),
+        Variant("tranship", run, check, prepare, how),
         Variant(theirs, pack_and_send, lambda: plain.holds(data), conditions=how),
     ]
     case = f"box of {packed.nbytes >> 20} MiB in rows of {row_bytes >> 10} KiB, {link}"

@@ -60,16 +60,15 @@ def measure_layout(
     expected = as_bytes(np.ascontiguousarray(source))
     got = as_bytes(np.ascontiguousarray(laid(seeded(shape, "f4", SEED_THERE))))
     run = engine_run(engine, source, target)
-    how = {"timed": "python", "threads": engine.threads}
-    variants = [into(as_bytes(target), expected, "in this process", run, **how)]
+    variants = [into(as_bytes(target), expected, "in this process", run, threads=engine.threads)]
     for kind in KINDS:
         name = f"{kind} transposed" if transposed else kind
         there = other.array(name, kind, source.shape, "f4")
         run = engine_run(engine, source, there)
         words = f"to a {kind} array"
-        variants.append(other.variant(words, run, name, transposed, timed="python"))
+        variants.append(other.variant(words, run, name, transposed))
         run = engine_run(engine, sources[kind], laid(final))
-        variants.append(into(as_bytes(final), got, f"from a {kind} array", run, timed="python"))
+        variants.append(into(as_bytes(final), got, f"from a {kind} array", run))
     case = f"{'transposed' if transposed else 'same layout'}, f4, {shape[0]}x{shape[1]}"
     bench.measure(case, variants, source.nbytes, 9, "in this process")
 
@@ -88,7 +87,7 @@ def pieces(bench: Bench) -> None:
         for kind in KINDS:
             run = engine_run(engine, source, other.array(kind, kind, shape, "f8")[:, :columns])
             name = f"tranship, {kind} array"
-            variant = other.variant(name, run, kind, columns=columns, timed="python")
+            variant = other.variant(name, run, kind, columns=columns)
             variants.append(variant)
         bench.conditions["stride_bytes"] = stride * 8
         case = f"{count} pieces of {PIECE_BYTES} B"

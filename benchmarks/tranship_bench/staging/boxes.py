@@ -129,18 +129,16 @@ class Workload:
             return same(self.staging.get(name, self.version), self.data)
 
         run = timed(lambda: self.put(name, boxes))
-        return Variant(f"put, {name}", run, arrived, conditions={"timed": "python"})
+        return Variant(f"put, {name}", run, arrived)
 
-    def into(self, name: str, run: Callable[[], float], box: Box, out: Array, how: str) -> Variant:
+    def into(self, name: str, run: Callable[[], float], box: Box, out: Array) -> Variant:
         """Returns the variant that brings a box to memory here."""
         expected = np.ascontiguousarray(self.data[box])
-        return Variant(name, run, lambda: same(out, expected), lambda: spoil(out), {"timed": how})
+        return Variant(name, run, lambda: same(out, expected), lambda: spoil(out))
 
     def getting(self, name: str, box: Box, out: Array) -> Variant:
         """Returns the variant that gets what was put last."""
-        return self.into(
-            f"get, {name}", timed(lambda: self.get(name, box, out)), box, out, "python"
-        )
+        return self.into(f"get, {name}", timed(lambda: self.get(name, box, out)), box, out)
 
     def passing(self, name: str, boxes: list[Box], whole: Box, out: Array) -> Variant:
         """Returns the variant that puts the whole and then gets it."""
@@ -149,7 +147,7 @@ class Workload:
             self.put(name, boxes)
             self.get(name, whole, out)
 
-        return self.into(f"put and get, {name}", timed(work), whole, out, "python")
+        return self.into(f"put and get, {name}", timed(work), whole, out)
 
     def bare(self, boxes: list[Box], there: list[Array], out: Array, *, put: bool) -> Variant:
         """Returns the variant of the engine's own copies of boxes, one after another.
@@ -170,8 +168,7 @@ class Workload:
             return same(out, expected)
 
         name = "copy" if len(boxes) == 1 else f"copies, {len(boxes)} objects"
-        how = {"timed": "python"}
-        return Variant(name, lambda: sum(run() for run in runs), check, lambda: spoil(out), how)
+        return Variant(name, lambda: sum(run() for run in runs), check, lambda: spoil(out))
 
 
 @measures("staging", "boxes put to and got from a staging server, beside the engine's copy")

@@ -66,9 +66,8 @@ def measure(bench: Bench, worker: Worker, size: int) -> None:
 
     for _ in range(KEPT + 2):
         put("direct")  # touches and pins the server's memory
-    how: dict[str, object] = {"timed": "python"}
-    puts = [Variant(one, partial(put, one), arrived, conditions=how) for one in SENDERS]
-    holds, how = partial(worker.holds, parts_name, 0), {**how, "objects": len(objects)}
+    puts = [Variant(one, partial(put, one), arrived) for one in SENDERS]
+    holds, how = partial(worker.holds, parts_name, 0), {"objects": len(objects)}
     gets = [Variant(one, partial(get, one), holds, clear, how) for one in RECEIVERS]
     repetitions = 7 if size < 512 * MiB else 3
     for way, variants in (("put", puts), ("get", gets)):

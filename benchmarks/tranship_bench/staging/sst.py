@@ -68,7 +68,7 @@ class Sst(Closing):
     @property
     def conditions(self) -> dict[str, Any]:
         """Returns the conditions of the times: version and settings."""
-        return {"timed": "python", "version": self.version, "settings": self._settings}
+        return {"version": self.version, "settings": self._settings}
 
     def put(self, parts: int) -> float:
         """Puts a step of `parts` blocks along each dimension; returns the writer's seconds."""
