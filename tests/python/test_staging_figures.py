@@ -315,7 +315,7 @@ def test_a_reader_tells_what_was_not_put(profile, tmp_path):
             senders = itertools.cycle(SENDERS)
             for design in RECEIVERS:
                 worker.fill("a", 7)
-                worker.put(["a"], 7, [0, 0], next(senders))
+                worker.put(["a"], 7, (0, 0), next(senders))
                 worker.clear(["a"])
                 assert not worker.verify(["a"], 7)
                 worker.get(["a"], 7, design)

@@ -35,6 +35,11 @@ def expected(shape: tuple[int, ...], dtype: str, transposed: bool, columns: int)
     return array
 
 
+def tupled(value: Any) -> Any:
+    """Returns a value of JSON with tuples for lists, as the sender has them."""
+    return tuple(map(tupled, value)) if isinstance(value, list) else value
+
+
 class Service:
     """Requests that a process carries out with an engine of its own, one method for each."""
 
@@ -43,7 +48,7 @@ class Service:
 
     def answer(self, line: str) -> dict[str, Any]:
         """Carries out the request of one line; returns its result, or an error."""
-        request = json.loads(line)
+        request = {name: tupled(value) for name, value in json.loads(line).items()}
         do = request.pop("do")
         try:
             return {"result": getattr(self, do)(**request)}
@@ -60,13 +65,12 @@ class Arrays(Service):
         self.arrays: dict[str, Any] = {}
         self.files: dict[str, File] = {}
 
-    def make(self, name: str, kind: str, shape: list[int], dtype: str) -> None:
+    def make(self, name: str, kind: str, shape: tuple[int, ...], dtype: str) -> None:
         """Exports an array in memory of its own, in shared memory, or on a GPU ("device0")."""
-        extents = tuple(shape)
-        array: Any = np.empty(extents, dtype)
+        array: Any = np.empty(shape, dtype)
         if kind == "shared" or kind.startswith("device"):
             memory = "host" if kind == "shared" else kind
-            array = self.engine.empty(extents, dtype, memory=memory)
+            array = self.engine.empty(shape, dtype, memory=memory)
         self.arrays[name] = array
         self.spoil(name)
         self.engine.export(name, array)
@@ -96,7 +100,7 @@ class Arrays(Service):
         held = array if isinstance(array, np.ndarray) else array.numpy()
         return same(held, wanted)
 
-    def file(self, name: str, path: str, shape: list[int], dtype: str) -> None:
+    def file(self, name: str, path: str, shape: tuple[int, ...], dtype: str) -> None:
         """Exports a file as an array that can be written."""
         self.files[name] = File(path, extents=shape, fields=dtype, mode="r+")
         self.engine.export(name, self.files[name])

@@ -53,7 +53,7 @@ def measure(bench: Bench, worker: Worker, size: int) -> None:
     def put(design: str) -> float:
         nonlocal version
         version += 1
-        return worker.put([name], version, [0, 0, 0], design)
+        return worker.put([name], version, (0, 0, 0), design)
 
     def get(design: str) -> float:
         return worker.get([parts_name], 1, design)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from tranship.engine import Engine
 
 from ..harness import same
 from .designs import Bounds, Receiver, Sender, within
-from .worker import Part, Worker, corners
+from .worker import Part, Worker
 
 VARIABLES = ("energy", "pressure", "density")
 TIMEOUT_S = 60.0
+Three = tuple[int, int, int]
 TOLERANCE = 1e-5
 """Tolerance of the compression, as a fraction of the largest value."""
 
@@ -31,22 +33,22 @@ class ShockWorker(Worker):
 
     simulation: Simulation
     folder: Path
-    objects: list[Part]
+    objects: Sequence[Part]
 
     def keep_in(self, folder: str) -> None:
         """Sets the folder of the files."""
         self.folder = Path(folder)
 
-    def begin_blast(self, rank: int, memory: str, cells: list[int], parts: list[int]) -> str:
+    def begin_blast(self, rank: int, memory: str, cells: Three, parts: Three) -> str:
         """Makes the block of a simulation; returns the name of the library of its arrays."""
-        cut = Decomposition(three(cells), three(parts))
+        cut = Decomposition(cells, parts)
         self.simulation = Simulation(self.engine, cut, rank, memory)
         for name in VARIABLES:
             sender = Sender(self.engine, self.client, memory, cut.shape)
             self.senders[name] = (sender, np.empty(cut.shape))
         return str(self.simulation.xp.__name__)
 
-    def meet(self, contacts: list[str]) -> None:
+    def meet(self, contacts: Sequence[str]) -> None:
         """Connects the block with the other blocks."""
         self.simulation.meet(contacts)
 
@@ -63,11 +65,10 @@ class ShockWorker(Worker):
         """Returns the file of a block's data; versions take turns, as servers keep few of them."""
         return self.folder / f"{name}-{version % 2}-{rank}.npy"
 
-    def read_box(self, name: str, memory: str, box: Bounds, objects: list[Part]) -> None:
+    def read_box(self, name: str, memory: str, box: Bounds, objects: Sequence[Part]) -> None:
         """Makes the array that `get` fills."""
-        box = corners(box)
-        self.objects = [(corners(part), corners(whole), writer) for part, whole, writer in objects]
-        parts = [part for part, _, _ in self.objects]
+        self.objects = objects
+        parts = [part for part, _, _ in objects]
         receiver = Receiver(self.engine, self.client, memory, box, parts)
         self.receivers[name] = (receiver, np.empty(0))
 
@@ -117,7 +118,7 @@ class Simulation:
         self.step = 0
         self.sweeps = 0
 
-    def meet(self, contacts: list[str]) -> None:
+    def meet(self, contacts: Sequence[str]) -> None:
         """Connects to the other blocks' processes."""
         others = [rank for rank in range(len(contacts)) if rank != self.rank]
         peers = {rank: connect(self.engine, contacts[rank], TIMEOUT_S) for rank in others}
@@ -151,9 +152,3 @@ def array_module(memory: str) -> Any:
         return np  # because the GPUs are emulated
     cupy.cuda.Device(int(memory.removeprefix("device"))).use()
     return cupy
-
-
-def three(numbers: list[int]) -> tuple[int, int, int]:
-    """Returns three numbers of a list from JSON."""
-    x, y, z = numbers
-    return x, y, z

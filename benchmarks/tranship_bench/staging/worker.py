@@ -11,7 +11,7 @@ from tranship.staging import Staging
 
 from ..harness import Array, MismatchError, blank_array, same, seeded, timed
 from ..processes.child import Service
-from .designs import Bounds, Receiver, Sender, extents, within
+from .designs import Bounds, Corner, Receiver, Sender, extents, within
 
 SMALL = np.arange(1.0)
 ELEMENTS = 1024
@@ -65,34 +65,32 @@ class Worker(Service):
         sender, base = self.senders[name]
         self.engine.copy((base + np.uint64(version)).view("f8"), sender.source).wait(timeout=60)
 
-    def put(self, names: list[str], version: int, lower: list[int], design: str) -> float:
+    def put(self, names: Sequence[str], version: int, lower: Corner, design: str) -> float:
         """Puts arrays, each as one object, one after another; returns the seconds."""
 
         def work() -> None:
             for name in names:
-                self.senders[name][0].put(design, name, version, tuple(lower))
+                self.senders[name][0].put(design, name, version, lower)
 
         return timed(work)()
 
-    def read_box(self, name: str, memory: str, box: Bounds, objects: list[Part]) -> None:
+    def read_box(self, name: str, memory: str, box: Bounds, objects: Sequence[Part]) -> None:
         """Makes the array that `get` fills, of a box whose parts lie in objects."""
-        box = corners(box)
-        parts = [(corners(part), corners(whole), seed) for part, whole, seed in objects]
         base = np.empty(extents(box), "u8")
-        for part, whole, seed in parts:
+        for part, whole, seed in objects:
             held = seeded(extents(whole), "u8", seed)
             base[within(part, box[0])] = held[within(part, whole[0])]
-        receiver = Receiver(self.engine, self.client, memory, box, [part for part, _, _ in parts])
+        receiver = Receiver(self.engine, self.client, memory, box, [part for part, _, _ in objects])
         self.receivers[name] = (receiver, base)
 
-    def clear(self, names: list[str]) -> None:
+    def clear(self, names: Sequence[str]) -> None:
         """Spoils arrays, so that a get that does nothing is detected."""
         for name in names:
             receiver, _ = self.receivers[name]
             pattern = blank_array(extents(receiver.box), "f8")
             self.engine.copy(pattern, receiver.target).wait(timeout=60)
 
-    def get(self, names: list[str], version: int, design: str) -> float:
+    def get(self, names: Sequence[str], version: int, design: str) -> float:
         """Gets the boxes of one version, one after another; returns the seconds."""
 
         def work() -> None:
@@ -112,7 +110,7 @@ class Worker(Service):
         """Returns whether an array equals what the writers put, byte for byte."""
         return same(self.got(name).view("u8"), self.receivers[name][1] + np.uint64(version))
 
-    def verify(self, names: list[str], version: int) -> bool:
+    def verify(self, names: Sequence[str], version: int) -> bool:
         """Returns whether all arrays equal what the writers put."""
         return all(self.holds(name, version) for name in names)
 
@@ -169,9 +167,3 @@ class Worker(Service):
         """Disconnects from the servers."""
         self.dismiss()
         self.client.close()
-
-
-def corners(box: Bounds) -> Bounds:
-    """Returns the corners as tuples; JSON has made lists of them."""
-    lower, upper = box
-    return tuple(lower), tuple(upper)
