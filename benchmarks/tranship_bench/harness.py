@@ -266,11 +266,7 @@ class Bench:
         if self.awake:
             way.run()
         elapsed = way.run()
-        if not way.check():
-            raise MismatchError(
-                f"{case}, {way.name}: what arrived differs from what was sent. This is a bug: "
-                "please report it with the line above and `tranship topology`"
-            )
+        require(way.check(), f"{case}, {way.name}")
         return elapsed
 
     def emit(
@@ -295,6 +291,19 @@ class Bench:
         }
         self._report(line)
         return line
+
+
+def require(is_right: bool, what: str) -> None:
+    """Refuses wrong data.
+
+    Raises:
+        MismatchError: Data are not right.
+    """
+    if not is_right:
+        raise MismatchError(
+            f"{what}: what arrived differs from what was sent. This is a bug: please report it "
+            "with this line and `tranship topology`"
+        )
 
 
 def take_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:

@@ -17,12 +17,12 @@ from tranship_bench import benches, figures, registry
 from tranship_bench.dataspaces import transfers, workflows
 from tranship_bench.dataspaces.grids import Box, Grid, cube_of, prime_factors
 from tranship_bench.dataspaces.machine import SERVICE_S, Channels, Cluster
-from tranship_bench.harness import MismatchError
+from tranship_bench.harness import MismatchError, require
 from tranship_bench.isometry import expectations
 from tranship_bench.isometry.simulated import TRANSHIP as STYLE
 from tranship_bench.isometry.simulated import Run
 from tranship_bench.staging.designs import RECEIVERS, SENDERS
-from tranship_bench.staging.worker import Worker, all_same
+from tranship_bench.staging.worker import Worker
 
 NAMES = [name for name in registry.entries() if name.startswith("staging-figure")]
 
@@ -326,5 +326,5 @@ def test_a_reader_tells_what_was_not_put(profile, tmp_path):
 
 
 def test_what_differs_ends_the_run():
-    with pytest.raises(MismatchError, match="8 MiB, direct: what was got differs from what"):
-        all_same([True, False], "8 MiB, direct")
+    with pytest.raises(MismatchError, match="8 MiB, direct: what arrived differs from what"):
+        require(False, "8 MiB, direct")

@@ -22,7 +22,7 @@ import numpy as np
 from tranship.arrays import File
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, MismatchError, take_turns, timed
+from ..harness import Array, Bench, require, take_turns, timed
 from ..quantiles import UPPER_QUANTILES, Outcome, report_quantiles
 from ..registry import SeedOptions, measures
 from .disk import bench_folder, forget
@@ -153,23 +153,13 @@ def compare(bench: Bench, engine: Engine, folder: Path, part: Part) -> list[tupl
     unique = np.unique(key) if part.rows else np.empty(0, np.int64)
     repetitions = bench.pick(7, 2)
     found = [("time over memmap, read", in_turns(read, read_map, repetitions))]
-    check(out.tobytes() == picked.tobytes(), part)  # bytes: random floats may be no numbers
+    require(out.tobytes() == picked.tobytes(), part.what)  # bytes: random floats may be no numbers
     found.append(("time over memmap, written", in_turns(write, write_map, repetitions)))
     file.flush()
-    check(ours.read_bytes() == other.read_bytes(), part)
+    require(ours.read_bytes() == other.read_bytes(), part.what)
     ranges = pages_of(values, part)
     cold = in_turns(read, lambda: read_pages(other, ranges), bench.pick(4, 1), (ours, other))
     return [*found, ("time over pread, read from disk", cold)]
-
-
-def check(is_same: bool, part: Part) -> None:
-    """Refuses wrong data.
-
-    Raises:
-        MismatchError: The data are wrong.
-    """
-    if not is_same:
-        raise MismatchError(f"wrong data: {part.what}")
 
 
 def in_turns(

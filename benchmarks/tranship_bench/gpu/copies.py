@@ -45,13 +45,13 @@ from ..harness import (
     Array,
     Bench,
     Bytes,
-    MismatchError,
     SkippedError,
     Variant,
     as_bytes,
     blank,
     blank_array,
     random_bytes,
+    require,
     same,
     take_turns,
     waited,
@@ -361,8 +361,7 @@ def launch(bench: Bench) -> None:
             "tranship": lambda: caller_seconds(start, count),
         }
         seconds = take_turns(works, 7)
-        if not target.holds(data):
-            raise MismatchError("a copy that was started arrived changed")
+        require(target.holds(data), "start of a copy")
         bench.report("start of a copy", seconds, 0, DRIVER)
         launch_from_python(bench, engine)
 
@@ -400,8 +399,7 @@ def launch_from_python(bench: Bench, engine: Engine) -> None:
         for name, start in starts.items():
             target.spoil()
             seconds = [caller_seconds(start, bench.pick(640, 32), wait) for _ in range(8)]
-            if not target.holds(expected):
-                raise MismatchError(f"{case}, {name}: a copy arrived changed")
+            require(target.holds(expected), f"{case}, {name}")
             bench.emit(case, name, 0, seconds[1:], conditions={"timed": "python"})
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..harness import Bench, MismatchError
+from ..harness import Bench, require
 from ..processes.child import Service
 from ..processes.peer import Child
 from .copies import gpu_count, gpu_engine
@@ -172,8 +172,7 @@ class Crew:
         """Does a round of one variant, and compares all that any process wrote."""
         self.all("spoil")
         self.run(variant, 1)
-        if not all(self.all("right")):
-            raise MismatchError(f"{case}, {variant}: what arrived differs from what was sent")
+        require(all(self.all("right")), f"{case}, {variant}")
 
     def measure(
         self, case: str, count: int, baseline: str, unchecked: tuple[str, ...], shares: int = 1

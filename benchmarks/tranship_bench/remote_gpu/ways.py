@@ -18,7 +18,7 @@ from tranship.engine import Engine
 from tranship.errors import Error
 
 from ..gpu.copies import raw, raw_copy
-from ..harness import Array, MismatchError
+from ..harness import Array, MismatchError, require
 from ..processes.namespaces import Link
 from ..processes.peer import Program, child_path
 from .server import NAMES, PARTS, copy_all, wait_for
@@ -224,8 +224,7 @@ class Remote:
         left, _, total = self.session.vectors.turn(elements)
         copy_all(self.session.engine, (left, self.there[0][:elements]))
         copy_all(self.session.engine, (self.there[0][:elements], total))
-        if not np.array_equal(left, total):
-            raise MismatchError(f"{self.name}: what came back is changed")
+        require(np.array_equal(left, total), self.name)
 
     def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
         """Runs `count` experiments: sends the inputs, has the server sum, fetches the result."""

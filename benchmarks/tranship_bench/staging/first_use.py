@@ -12,7 +12,7 @@ from tranship.engine import Engine
 from tranship.staging import Staging
 
 from ..gpu.copies import gpu_engine
-from ..harness import Bench, MismatchError, same, seeded, timed
+from ..harness import Bench, require, same, seeded, timed
 from ..registry import measures
 from .boxes import server_process
 
@@ -59,7 +59,7 @@ def measure_ways(bench: Bench, memory: str | None) -> None:
             time.sleep(pause_s)
             for version in range(2 + LATER):
                 puts.append(timed(partial(staging.put, "first-use", version, source))())
-            if not same(np.asarray(staging.get("first-use", 1 + LATER)), data):
-                raise MismatchError("the last version is not what was put")
+            last = np.asarray(staging.get("first-use", 1 + LATER))
+            require(same(last, data), f"{way}, the last version")
         seconds = {"later puts": puts[2:], "first put": puts[:1], "second put": puts[1:2]}
         bench.report(way, seconds, bytes_each, "later puts")

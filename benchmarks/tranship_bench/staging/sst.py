@@ -17,7 +17,7 @@ from typing import Any
 
 from tranship.closing import Closing
 
-from ..harness import MismatchError, SkippedError, Variant
+from ..harness import SkippedError, Variant, require
 from ..processes.nixl import adapter_path, installed
 from ..processes.peer import Program
 
@@ -100,8 +100,7 @@ class Sst(Closing):
         self._reader.send("gets", count=count)
         put = seconds(self._writer.ask("puts", count=count))
         got = seconds(self._reader.answer())
-        if not self.arrived():
-            raise MismatchError("8 KiB, adios2-sst: what arrived differs from what was sent")
+        require(self.arrived(), "8 KiB, adios2-sst")
         return put / count, got / count
 
     def arrived(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from tranship.engine import Engine
 from tranship.staging import Staging
 
-from ..harness import Array, MismatchError, blank_array, same, seeded, timed
+from ..harness import Array, blank_array, require, same, seeded, timed
 from ..processes.child import Service
 from .designs import Bounds, Corner, Receiver, Sender, extents, within
 
@@ -19,19 +19,6 @@ ELEMENTS = 1024
 
 Part = tuple[Bounds, Bounds, int]
 """A part of a box that lies in one object: its bounds, those of the object, and its seed."""
-
-
-def all_same(answers: Sequence[bool], words: str) -> None:
-    """Refuses wrong data.
-
-    Raises:
-        MismatchError: A process did not get what was put.
-    """
-    if not all(answers):
-        raise MismatchError(
-            f"{words}: what was got differs from what was put. This is a bug: please report it "
-            "with this line and `tranship topology`"
-        )
 
 
 class Worker(Service):
@@ -128,7 +115,7 @@ class Worker(Service):
         """Gets one box repeatedly, one request each; returns the seconds of all."""
         out = np.zeros_like(SMALL)
         seconds = timed(lambda: self.client.get(name, version, (0,), (1,), out), count)()
-        all_same([same(out, SMALL)], name)
+        require(same(out, SMALL), name)
         return seconds
 
     def admit(self, contact: str, first: int, count: int) -> None:
@@ -154,7 +141,7 @@ class Worker(Service):
                 right = right and out[0] == self.exchanged
 
         seconds = timed(work, rounds)()
-        all_same([right, same(out, data)], f"{len(self.clients)} clients of one process")
+        require(right and same(out, data), f"{len(self.clients)} clients of one process")
         return seconds
 
     def dismiss(self) -> None:

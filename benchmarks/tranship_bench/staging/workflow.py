@@ -28,13 +28,12 @@ from tranship.engine import Engine
 from tranship.errors import InvalidArgument
 
 from ..dataspaces.grids import Grid, cube_of
-from ..harness import Bench
+from ..harness import Bench, require
 from ..processes.peer import Child
 from ..registry import counts, measures, option
 from .boxes import KEPT, server
 from .crew import Crew, together
 from .designs import BASELINE
-from .worker import all_same
 
 MiB = 1 << 20
 
@@ -149,7 +148,7 @@ class Iterations:
                 together(self.readers, "clear", **common)
                 got = together(self.readers, "get", design=receiver, **now)
                 verified = together(self.readers, "verify", **now)
-                all_same(verified, f"{case}, {sender}, {receiver}")
+                require(all(verified), f"{case}, {sender}, {receiver}")
                 for way, design, each in (("put", sender, put), ("get", receiver, got)):
                     if iteration >= warm:
                         self.seconds.setdefault((way, design), []).append(each)
