@@ -134,7 +134,6 @@ def bench_folder() -> tempfile.TemporaryDirectory[str]:
 class Conversion:
     """A shape in the source, and the order of its dimensions in the target."""
 
-    name: str
     shape: tuple[int, ...]
     order: tuple[int, ...]
 
@@ -154,7 +153,7 @@ def file(bench: Bench) -> None:
     bench.cold = False
     shape = (16384, 16384) if bench.full else (256, 512)
     array = seeded(shape, "f4")
-    ways = [Conversion("", shape, (0, 1)), Conversion("transposed", shape, (1, 0))]
+    ways = {"same layout": Conversion(shape, (0, 1)), "transposed": Conversion(shape, (1, 0))}
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, Engine() as engine:
         paths = [Path(folder) / f"{k}.bin" for k in range(2)]
@@ -162,10 +161,9 @@ def file(bench: Bench) -> None:
             for path in paths:
                 write_file(path, array, array.nbytes)
             variants = [
-                variant_of(engine, path, "", "pageable", conversion, array)
-                for path, conversion in zip(paths, ways, strict=True)
+                variant_of(engine, path, name, "pageable", conversion, array)
+                for path, (name, conversion) in zip(paths, ways.items(), strict=True)
             ]
-            variants[0].name = "same layout"
             case = f"{way}, f4, {shape[0]}x{shape[1]}"
             bench.measure(case, variants, array.nbytes, 5, "same layout")
 
@@ -180,7 +178,7 @@ def reading(
     expected = as_bytes(conversion.applied(array))
     run = timed_copy(engine, source.array, view)
     plan = engine.plan(source.array, view, buffer_bytes=BUFFER_BYTES)
-    way = target.variant(f"{name}{conversion.name}", run, expected, path=str(plan))
+    way = target.variant(name, run, expected, path=str(plan))
     way.prepare = both_of(target.spoil, source.forget)
     return way
 
@@ -196,7 +194,7 @@ def writing(
     run = timed_copy(engine, view, target.array, target.flush)
     plan = engine.plan(view, target.array, buffer_bytes=BUFFER_BYTES)
     expected = conversion.applied(array)
-    return target.variant(f"{name}{conversion.name}", run, expected, path=str(plan))
+    return target.variant(name, run, expected, path=str(plan))
 
 
 @measures("three-hops", "file to host to another process to its file")
@@ -212,7 +210,7 @@ def three_hops(bench: Bench) -> None:
         for made in (end, alone):
             write_file(made, None, array.nbytes)
         other.ask("file", name="out", path=os.fspath(end), shape=shape, dtype="f4")
-        plain = Conversion("", shape, (0, 1))
+        plain = Conversion(shape, (0, 1))
         read = reading(engine, start, "file_read alone", "pageable", plain, array)
         write = writing(engine, alone, "file_write alone", "pageable", plain, array)
         both = both_files(read, write)
