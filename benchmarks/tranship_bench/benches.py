@@ -11,13 +11,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tranship.errors import Error, InvalidArgument, NotFound
+from tranship.errors import Error, NotFound
 
 from .harness import Bench, MismatchError, Report, SkippedError
-from .isometry.simulated import IncompleteError, OffError, SimulatedBench
+from .isometry.simulated import OffError, SimulatedBench
 from .registry import Entry, entries
-
-__all__ = ["find", "is_simulated", "list_benches", "run"]
 
 
 def list_benches() -> list[tuple[str, str]]:
@@ -61,30 +59,23 @@ def run(
         options: Values of the benchmark's own options, by name.
 
     Returns:
-        0, or 1 if data arrived changed, a copy failed, or a simulated result is not what is
-        expected of it; the reason is on stderr.
+        0, or 1 if an option is invalid, data arrived changed, a copy failed, or a simulated result
+        is not what is expected of it; the reason is on stderr.
 
     Raises:
         NotFound: There is no such benchmark.
-        InvalidArgument: The benchmark has no options.
     """
     entry = find(name)
     if size not in ("small", "full"):
         raise Error(f'size is "small" or "full", not {size!r}')
-    if options and entry.options is None:
-        those = [known.name for known in entries().values() if known.options is not None]
-        raise InvalidArgument(
-            f"the benchmark {name} has no option {', '.join(options)}",
-            f"leave it out, or take {', '.join(those[:-1])} or {those[-1]}",
-        )
     try:
+        chosen = entry.options_of(options or {})
         if entry.is_simulated:
             full = size == "full"
             simulated = SimulatedBench(name, full=full, machine=machine, report=report)
             entry.body(simulated)
             simulated.close()
             return 0
-        chosen = entry.options_of(options or {})
         bench = Bench(name, full=size == "full", machine=machine, report=report, options=chosen)
         try:
             entry.body(bench)
@@ -93,7 +84,7 @@ def run(
     except OffError as error:
         print(f"bench {name}: not as expected: {error}", file=sys.stderr)
         return 1
-    except (Error, IncompleteError, MismatchError, OSError) as error:
+    except (Error, MismatchError, OSError) as error:
         print(f"bench {name}: {error}", file=sys.stderr)
         return 1
     return 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tranship.errors import Error, NotFound
@@ -11,8 +11,6 @@ from tranship.errors import Error, NotFound
 from .drawings import curves, ranks
 from .drawings.tables import Rows, draw_table
 from .results import Line, folder_of_results, read_lines
-
-__all__ = ["draw"]
 
 PAPERS = {"remote-gpus": "remote-gpu"}
 """Names of papers that differ from the prefix of their benchmarks, with that prefix."""
@@ -67,13 +65,15 @@ def draw(
         )
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
-    groups: dict[tuple[str, str], Rows] = {}
+    groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
-        rows = groups.setdefault((line["bench"], group_machine(line)), {})
-        rows.setdefault(line["case"], {})[line["variant"]] = line
+        # Some pictures show applications of all machines.
+        together = line["bench"] in ("isometry-figure12", "staging-figure10")
+        machine = "" if together else line["machine"]
+        groups.setdefault((line["bench"], machine), []).append(line)
     return [
-        draw_rows(bench, machine, rows, known, picture(bench, machine, target))
-        for (bench, machine), rows in groups.items()
+        draw_lines(bench, machine, some, known, picture(bench, machine, target))
+        for (bench, machine), some in groups.items()
     ]
 
 
@@ -83,40 +83,30 @@ def is_named(name: str | None, bench: str) -> bool:
     return named in (None, bench) or bench.startswith(f"{named}-")
 
 
-def group_machine(line: Line) -> str:
-    """Returns the machine of a picture; "" for pictures that show applications of all machines."""
-    together = line["bench"] in ("isometry-figure12", "staging-figure10")
-    return "" if together else str(line["machine"])
-
-
 def picture(bench: str, machine: str, folder: Path) -> Path:
     """Returns the path of a picture."""
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in f"{bench}-{machine}").lower()
     return folder / f"{name.rstrip('-')}.png"
 
 
-def draw_lines(bench: str, machine: str, lines: list[Line], known: list[Line], path: Path) -> Path:
-    """Draws one picture of lines of a benchmark on one machine, and returns its path.
-
-    A measured figure of a paper finds the simulated one among all lines that are known.
-    """
-    return draw_rows(bench, machine, rows_of(lines), known, path)
-
-
-def rows_of(lines: list[Line]) -> Rows:
-    """Returns lines by case and variant."""
+def rows_of(lines: Iterable[Line]) -> Rows:
+    """Returns lines by case and variant, of each the newest."""
     rows: Rows = {}
     for line in lines:
         rows.setdefault(line["case"], {})[line["variant"]] = line
     return rows
 
 
-def draw_rows(bench: str, machine: str, rows: Rows, known: list[Line], path: Path) -> Path:
-    """Draws the picture of a benchmark; most have a row of bars for each case."""
+def draw_lines(bench: str, machine: str, lines: list[Line], known: list[Line], path: Path) -> Path:
+    """Draws one picture of lines of a benchmark on one machine, and returns its path.
+
+    Most have a row of bars for each case. A measured figure of a paper finds the simulated one
+    among all lines that are known.
+    """
+    rows = rows_of(lines)
     if bench in curves.CHARTS:
-        return curves.draw(
-            bench, machine, [one for row in rows.values() for one in row.values()], path
-        )
+        newest = [line for row in rows.values() for line in row.values()]
+        return curves.draw(bench, machine, newest, path)
     if bench in ranks.MESSAGES:
         return ranks.draw_messages(bench, machine, rows, path)
     if bench in ranks.SHAPES:
@@ -126,5 +116,5 @@ def draw_rows(bench: str, machine: str, rows: Rows, known: list[Line], path: Pat
     base = bench.removesuffix(MEASURED)
     simulated = [line for line in known if line["bench"] == base != bench]
     papers = max((line["machine"] for line in simulated), default="")
-    beside = rows_of([line for line in simulated if line["machine"] == papers])
+    beside = rows_of(line for line in simulated if line["machine"] == papers)
     return draw_table(bench, machine, rows, path, beside)

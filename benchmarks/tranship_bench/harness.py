@@ -12,23 +12,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .results import Line, make_line, rounded
 
-__all__ = [
-    *("Bench", "MismatchError", "Report", "SkippedError", "Variant"),
-    *("mean_of", "timed", "waited"),
-]
-
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 Report = Callable[[Line], None]
+T = TypeVar("T")
 
 SPOILED = 0xA5
 """Byte that targets are filled with before each repetition."""
@@ -46,7 +42,7 @@ WAIT_SECONDS_MAX = 60.0
 
 
 class MismatchError(Exception):
-    """The data that arrived differ from those that were sent. No line is reported."""
+    """Data arrived changed, or a simulated transfer did not end. No line is reported."""
 
 
 class SkippedError(Exception):
@@ -72,7 +68,8 @@ class Variant:
         check: Function that returns whether all bytes arrived; not timed. Bare copies have none.
         prepare: Function that spoils the target, so that a copy that does nothing is detected; not
             timed.
-        conditions: Conditions of this variant's times, for the result line.
+        conditions: Conditions of this variant's times, for the result line; "timed" is "python"
+            unless it says otherwise.
     """
 
     name: str
@@ -115,9 +112,14 @@ class Bench:
         self._patience_s = QUIET_SECONDS_MAX if full else 0.0
         self._busy = 0
 
-    def pick(self, full: int, small: int) -> int:
-        """Returns the number of the size that runs."""
+    def pick(self, full: T, small: T) -> T:
+        """Returns what the size that runs takes."""
         return full if self.full else small
+
+    def draw_count(self, full: int, small: int) -> int:
+        """Returns the number of random cases, by `SeedOptions`; all lines say their seed."""
+        self.conditions |= {"seed": self.options.seed}
+        return self.options.cases or self.pick(full, small)
 
     def say(self, text: str) -> None:
         """Prints a note for the user on stderr."""
@@ -175,21 +177,17 @@ class Bench:
             MismatchError: Data differ after a repetition of a variant; no line is reported.
         """
         ways = list(variants)
-        seconds: dict[str, list[float]] = {way.name: [] for way in ways}
-        rounds = self.pick(repetitions, 1) + 1
+        rounds = self.pick(repetitions, 1)
         self._busy = 0
         gc.collect()
         gc.disable()
         try:
-            for turn in range(rounds):
-                for way in ways:
-                    elapsed = self.repeat_once(case, way)
-                    if turn > 0:
-                        seconds[way.name].append(elapsed)
+            works = {way.name: partial(self.repeat_once, case, way) for way in ways}
+            seconds = take_turns(works, rounds)
         finally:
             gc.enable()
-        busy = round(self._busy / (rounds * len(ways)), 2)
-        common = {"cold": self.cold and self.full, "busy": busy}
+        busy = round(self._busy / ((rounds + 1) * len(ways)), 2)
+        common = {"timed": "python", "cold": self.cold and self.full, "busy": busy}
         common |= {"awake": True} if self.awake else {}
         own = {way.name: common | way.conditions for way in ways}
         return self.report(case, seconds, count, baseline, own=own)
@@ -233,8 +231,7 @@ class Bench:
     ) -> dict[str, float]:
         """Measures short calls from Python, `calls` in a row, and reports the seconds of one.
 
-        The works take turns; a first round is not counted. Nothing is compared here: the caller
-        compares what each work does before.
+        Nothing is compared here: the caller compares what each work does before.
 
         Args:
             case: Name of the case.
@@ -244,17 +241,18 @@ class Bench:
             rounds: Number of rounds that count.
             wait: Function that waits for all calls, before and within the time.
         """
-        seconds: dict[str, list[float]] = {name: [] for name in works}
-        for turn in range(rounds + 1):
-            for name, work in works.items():
-                wait()
-                begin = time.perf_counter()
-                for _ in range(calls):
-                    work()
-                wait()
-                if turn > 0:
-                    seconds[name].append((time.perf_counter() - begin) / calls)
-        return self.report(case, seconds, count, conditions={"timed": "python"})
+
+        def in_a_row(work: Callable[[], object]) -> float:
+            wait()
+            begin = time.perf_counter()
+            for _ in range(calls):
+                work()
+            wait()
+            return (time.perf_counter() - begin) / calls
+
+        runs = {name: partial(in_a_row, work) for name, work in works.items()}
+        how = {"timed": "python"}
+        return self.report(case, take_turns(runs, rounds), count, conditions=how)
 
     def repeat_once(self, case: str, way: Variant) -> float:
         """Spoils the target, flushes, waits for quiet, runs, compares; returns the seconds.
@@ -268,11 +266,7 @@ class Bench:
         if self.awake:
             way.run()
         elapsed = way.run()
-        if not way.check():
-            raise MismatchError(
-                f"{case}, {way.name}: what arrived differs from what was sent. This is a bug: "
-                "please report it with the line above and `tranship topology`"
-            )
+        require(way.check(), f"{case}, {way.name}")
         return elapsed
 
     def emit(
@@ -297,6 +291,30 @@ class Bench:
         }
         self._report(line)
         return line
+
+
+def require(is_right: bool, what: str) -> None:
+    """Refuses wrong data.
+
+    Raises:
+        MismatchError: Data are not right.
+    """
+    if not is_right:
+        raise MismatchError(
+            f"{what}: what arrived differs from what was sent. This is a bug: please report it "
+            "with this line and `tranship topology`"
+        )
+
+
+def take_turns(works: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
+    """Returns the seconds of works that take turns, after a first round that does not count."""
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for turn in range(rounds + 1):
+        for name, work in works.items():
+            elapsed = work()
+            if turn > 0:
+                seconds[name].append(elapsed)
+    return seconds
 
 
 def timed(work: Callable[[], object], times: int = 1) -> Callable[[], float]:
@@ -357,6 +375,13 @@ def random_bytes(count: int, seed: int = 1) -> Bytes:
     """Returns bytes that another process can make again from the seed."""
     words = np.random.default_rng(seed).integers(0, 1 << 64, -(-count // 8), dtype=np.uint64)
     return words.view(np.uint8)[:count]
+
+
+def seeded(shape: tuple[int, ...], dtype: Any, seed: int = 1) -> Array:
+    """Returns a random array that every process can make from the seed."""
+    kind = np.dtype(dtype)
+    array: Array = random_bytes(math.prod(shape) * kind.itemsize, seed).view(kind).reshape(shape)
+    return array
 
 
 def blank(count: int) -> Bytes:

@@ -22,8 +22,6 @@ from tranship.errors import NotFound
 from .results import Line, folder_of_results, read_lines
 from .targets import TARGETS, concerns
 
-__all__ = ["page_text", "picture_is_current", "pictures", "write_page"]
-
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 CONTENT = Path(__file__).with_name("page.toml")
 PAGE = Path("docs/reference/performance.md")

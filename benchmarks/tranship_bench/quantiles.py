@@ -10,8 +10,6 @@ from typing import Any
 
 from .harness import Bench
 
-__all__ = ["UPPER_QUANTILES", "Outcome", "grouped", "report_quantiles"]
-
 WORST_COUNT = 20
 """Number of slow cases that a table names."""
 

@@ -18,11 +18,6 @@ from typing import Any
 
 from tranship.errors import InvalidArgument
 
-__all__ = [
-    *("Entry", "SeedOptions", "counts", "elements", "entries", "help_of", "measures", "names"),
-    *("option", "parse_options", "simulates"),
-]
-
 PROGRAMS = ("ping_pong", "gpu_ping_pong", "exchange")
 """Modules that only MPI processes import, since they load the MPI library."""
 
@@ -56,14 +51,13 @@ class Entry:
         Raises:
             InvalidArgument: There is no such option, or a value is invalid.
         """
-        if self.options is None:
-            if given:
-                raise InvalidArgument(f"{self.name} has no option {', '.join(given)}")
+        if self.options is None and not given:
             return None
-        known = [each.name for each in fields(self.options)]
+        known = [each.name for each in fields(self.options)] if self.options else []
         for name in given:
             if name not in known:
-                raise InvalidArgument(f"there is no option {name!r}; there are {', '.join(known)}")
+                others = f"there are {', '.join(known)}" if known else f"{self.name} has none"
+                raise InvalidArgument(f"there is no option {name!r}; {others}")
         return self.options(**given)
 
 
@@ -186,15 +180,10 @@ def parse_options(entry: Entry, words: Sequence[str]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class SeedOptions:
-    """Options of benchmarks whose cases are drawn at random.
-
-    Attributes:
-        seed: Seed of the cases.
-        cases: Number of cases; None: the benchmark's own, fewer in small size.
-    """
+    """Options of benchmarks whose cases are drawn at random."""
 
     seed: int = option(1, "Seed of the random cases: it gives the same ones everywhere.")
-    cases: int | None = option(None, "Number of cases.")
+    cases: int | None = option(None, "Number of cases. Default: the benchmark's own.")
 
     def __post_init__(self) -> None:
         if self.cases is not None and self.cases < 1:

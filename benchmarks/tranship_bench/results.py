@@ -29,11 +29,6 @@ from typing import Any
 
 from tranship.errors import Error, InvalidArgument, NotFound
 
-__all__ = [
-    *("Line", "folder_of_results", "is_emulated", "is_share", "key_of", "make_line", "merge"),
-    *("read_lines", "rounded"),
-]
-
 Line = dict[str, Any]
 Key = tuple[str, str, str, str]
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from .results import Line
 
-__all__ = ["TARGETS", "Target", "Verdict", "concerns", "judge"]
-
 FILE = Path(__file__).with_name("targets.toml")
 
 

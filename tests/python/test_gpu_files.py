@@ -134,18 +134,21 @@ def test_large_pinned_arrays_begin_on_large_pages(engine: ts.Engine) -> None:
 def test_stores_find_out_what_was_not_copied(
     engine: ts.Engine, tmp_path: Path, word: str, soa: bool
 ) -> None:
-    form, path = real_places.Form(512, soa), tmp_path / "s.bin"
-    store = real_places.make_store(engine, word, form, path, device=0)
-    store.spoil()
-    assert not store.holds(form.content(3))
-    source = np.ascontiguousarray(real_places.Form(512).content(3))
-    engine.copy(source, store.view).wait()
-    store.flush()
-    assert store.holds(form.content(3)) and not store.holds(form.content(4))
-    store.fill(form.content(4))
-    assert store.holds(form.content(4))
-    store.close()
-    assert not (tmp_path / "s.bin").exists()
+    stores = real_places.Stores(engine, word, real_places.Form(512, soa), 2, tmp_path / "s")
+    stores.each("spoil")
+    assert not stores.holds()
+    for number, view in enumerate(stores.views):
+        assert not stores.holds()
+        engine.copy(real_places.Form(512).content(number), view).wait()
+    stores.each("flush")
+    assert stores.holds()
+    engine.copy(real_places.Form(512).content(1), stores.views[0]).wait()
+    stores.each("flush")
+    assert not stores.holds()
+    stores.fill()
+    assert stores.holds()
+    stores.close()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("mebibytes", [1, 2, 4])

@@ -16,7 +16,7 @@ from staging_servers import PATIENCE, Servers
 import tranship as ts
 from support import SOON_S
 from tranship_bench.processes.namespaces import (
-    NetworkNamespace,
+    Link,
     network_namespace,
     why_no_namespaces,
 )
@@ -25,16 +25,16 @@ KEY = "2a" * 32
 
 
 @pytest.fixture
-def namespace() -> Iterator[NetworkNamespace]:
+def namespace() -> Iterator[Link]:
     if why := why_no_namespaces():
         pytest.skip(why)
-    with network_namespace() as made:
+    with network_namespace("a test") as made:
         yield made
 
 
 @pytest.fixture
 def far_server(
-    namespace: NetworkNamespace, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    namespace: Link, profile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., Path]]:
     """Yields a `Servers`, whose servers run in the namespace and listen on its address."""
     monkeypatch.setenv("TRANSHIP_LISTEN", f"{namespace.there}:0")
@@ -44,10 +44,10 @@ def far_server(
     servers.end()
 
 
-def cut(namespace: NetworkNamespace, down: bool) -> None:
+def cut(namespace: Link, down: bool) -> None:
     """Takes the namespace's network interface down or up."""
     state = "down" if down else "up"
-    command = ["ip", "-n", namespace.name, "link", "set", namespace.interface, state]
+    command = [*namespace.prefix, "ip", "link", "set", namespace.interface, state]
     subprocess.run(command, check=True)
 
 
@@ -68,7 +68,7 @@ def test_putting_and_getting_between_two_networks(far_server: Callable[..., Path
 
 
 def test_a_network_that_is_cut_for_a_moment_loses_nothing(
-    far_server: Callable[..., Path], namespace: NetworkNamespace
+    far_server: Callable[..., Path], namespace: Link
 ) -> None:
     contact = far_server()
     cuts = 0
@@ -102,7 +102,7 @@ def test_a_network_that_is_cut_for_a_moment_loses_nothing(
 
 
 def test_a_network_that_stays_cut_is_an_error_soon(
-    far_server: Callable[..., Path], namespace: NetworkNamespace
+    far_server: Callable[..., Path], namespace: Link
 ) -> None:
     contact = far_server()
     data = np.arange(1 << 20, dtype=np.int32)

@@ -20,8 +20,6 @@ from tranship.files import open_to_append, write_text
 from ..registry import Entry, help_of, parse_options
 from ..results import is_emulated, is_share
 
-__all__ = ["COMMAND", "bench"]
-
 EXAMPLES = """
 tranship bench list
 tranship bench contiguous --json results.jsonl

@@ -11,8 +11,6 @@ import typer
 from tranship.cli.inputs import JsonOption
 from tranship.cli.talk import CommandError, print_json, say
 
-__all__ = ["COMMAND", "figures"]
-
 EXAMPLES = """
 tranship figures results.jsonl
 tranship figures monday.jsonl tuesday.jsonl --output drawn

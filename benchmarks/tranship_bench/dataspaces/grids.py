@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Box", "Grid", "cube_of", "prime_factors"]
-
 Corner = tuple[int, ...]
 
 
@@ -41,12 +39,6 @@ class Box:
         upper = tuple(min(a, b) for a, b in zip(self.upper, other.upper, strict=True))
         shares = all(a < b for a, b in zip(lower, upper, strict=True))
         return Box(lower, upper) if shares else None
-
-    def slices(self, origin: Corner | None = None) -> tuple[slice, ...]:
-        """Returns the box as NumPy slices, counted from `origin`."""
-        start = origin or (0,) * len(self.lower)
-        bounds = zip(self.lower, self.upper, start, strict=True)
-        return tuple(slice(a - o, b - o) for a, b, o in bounds)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from typing import Any
 from tranship import profiles
 from tranship.errors import NotFound
 
-__all__ = ["SERVICE_S", "Channels", "Cluster"]
-
 GPUS_EACH = 4
 SERVERS_EACH = 4
 
@@ -21,7 +19,7 @@ LANES = 4
 SERVICE_S = 21.4e-6
 """Seconds of a server's work on one request: the most that `tranship bench staging-questions`
 measured on two shared cores, a put with eight clients
-(benchmarks/results/staging-questions-…2026-11-22.jsonl).
+(benchmarks/results/staging-questions.jsonl).
 """
 
 

@@ -16,8 +16,6 @@ from ..isometry.simulated import Run
 from .grids import Box, Grid
 from .machine import SERVICE_S, Channels, Cluster, Place
 
-__all__ = ["ELEMENT_BYTES", "TRANSHIP", "Workflow"]
-
 TRANSHIP = "tranship"
 ELEMENT_BYTES = 8
 Tasks = list[int]

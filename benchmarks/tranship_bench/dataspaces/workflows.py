@@ -210,7 +210,7 @@ def figure9a(bench: SimulatedBench) -> None:
     machine = bench.on(MACHINE)
     gpus = bench.pick(SYNTHETIC_GPUS, 8)
     parts = cube_of(gpus)
-    for size in bench.choose(SYNTHETIC_BYTES, SYNTHETIC_BYTES[:2]):
+    for size in bench.pick(SYNTHETIC_BYTES, SYNTHETIC_BYTES[:2]):
         block = cube_of(size // ELEMENT_BYTES)
         cells = tuple(a * b for a, b in zip(parts, block, strict=True))
         servers = gpus * SYNTHETIC_SERVERS // SYNTHETIC_GPUS
@@ -233,7 +233,7 @@ def figure10(bench: SimulatedBench) -> None:
 def scale(bench: SimulatedBench, machine: str, pairs: Iterable[Pair]) -> None:
     """Simulates all numbers of GPUs on one machine."""
     first: dict[Pair, Simulated] = {}
-    for gpus in bench.choose((*SHOCK_SERVERS, *FURTHER), (8, 64)):
+    for gpus in bench.pick((*SHOCK_SERVERS, *FURTHER), (8, 64)):
         parts = cube_of(gpus)
         cells = tuple(bench.pick(SHOCK_CELLS, SHOCK_CELLS // 4) * part for part in parts)
         iterations = bench.pick(ITERATIONS if gpus in SHOCK_SERVERS else FURTHER_ITERATIONS, 2)

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tranship.files import save_figure
-
 from ..results import Line
-from .tables import DOTS_PER_INCH, colours_of, title_of
+from .tables import colours_of, saved, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CHARTS", "draw"]
 
 COLUMNS_MAX = 3
 MARKERS = "osv^DPX*"
@@ -122,9 +119,7 @@ def draw(bench: str, machine: str, lines: Sequence[Line], path: Path) -> Path:
     figure.supylabel(chart.y_text, fontsize=9)
     handles, names = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside right upper", fontsize=8, frameon=False)
-    save_figure(figure, path, dpi=DOTS_PER_INCH)
-    pyplot.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def draw_panel(axes: Axes, chart: Chart, lines: list[Line], colours: dict[str, str]) -> None:

@@ -4,19 +4,17 @@ that they reach, messages by how many times as fast as another way they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tranship.files import save_figure
-
 from ..host.random_shapes import CLASSES
-from .tables import DOTS_PER_INCH, FIXED, Rows, colours_of, title_of
+from .tables import FIXED, Rows, colours_of, saved, title_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["CASES_MAX", "MESSAGES", "SHAPES", "draw_many", "draw_messages", "draw_shapes"]
 
 Line = dict[str, Any]
 
@@ -48,60 +46,64 @@ TITLES = {"round": "multiples of 16", "odd": "odd extents", "sliced": "slices of
 TICKS = (0.5, 0.8, 1, 1.5, 2, 3, 5, 10, 20)
 
 
+Curve = tuple[str, Sequence[float], str]
+"""The name of a curve, its values and its colour."""
+
+
 def draw_ranked(axes: Axes, values: Sequence[float], label: str, colour: str) -> None:
     """Draws values in ascending order, over the share of those that are less."""
     places = [100 * k / max(len(values) - 1, 1) for k in range(len(values))]
     axes.plot(places, sorted(values), color=colour, label=label, marker=".", linewidth=1.2)
 
 
-def draw_many(bench: str, machine: str, rows: Rows, path: Path) -> Path:
-    """Draws the rates of many cases, a curve for each variant."""
+def ranked(size: tuple[float, float], curves: Iterable[Curve], title: str) -> tuple[Figure, Axes]:
+    """Returns a picture of these curves, which says how many values each has, and its axes."""
     from matplotlib import pyplot
 
-    lines = [line for row in rows.values() for line in row.values()]
-    figure, axes = pyplot.subplots(figsize=(9, 5), layout="constrained")
-    for name, colour in colours_of(dict.fromkeys(line["variant"] for line in lines)).items():
-        rates = [line["gbps"] for line in lines if line["variant"] == name]
-        draw_ranked(axes, rates, f"{name}: {len(rates)}", colour)
+    figure, axes = pyplot.subplots(figsize=size, layout="constrained")
+    for name, values, colour in curves:
+        draw_ranked(axes, values, f"{name}: {len(values)}", colour)
     axes.grid(alpha=0.3)
+    axes.set_title(title, fontsize=10)
+    axes.legend(frameon=False, fontsize=9)
+    return figure, axes
+
+
+def draw_many(bench: str, machine: str, rows: Rows, path: Path) -> Path:
+    """Draws the rates of many cases, a curve for each variant."""
+    lines = [line for row in rows.values() for line in row.values()]
+    colours = colours_of(dict.fromkeys(line["variant"] for line in lines))
+    curves = (
+        (name, [line["gbps"] for line in lines if line["variant"] == name], colour)
+        for name, colour in colours.items()
+    )
+    figure, axes = ranked((9, 5), curves, title_of(bench, machine, lines))
     axes.set_xlabel("cases that are slower, %")
     axes.set_ylabel("GB/s, median")
-    axes.set_title(title_of(bench, machine, lines), fontsize=10)
-    axes.legend(frameon=False, fontsize=9)
-    save_figure(figure, path, dpi=DOTS_PER_INCH)
-    pyplot.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def draw_messages(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     """Draws a curve for each group of messages, which the end of a case's name says."""
-    from matplotlib import pyplot
-
     baseline, variant, other = MESSAGES[bench]
-    curves: dict[str, list[float]] = {}
+    groups: dict[str, list[float]] = {}
     for case, row in rows.items():
         if {baseline, variant} <= row.keys():
             words = [word for word in case.split(", ")[1:] if word[0].isalpha()]
             times = row[baseline]["median_s"] / row[variant]["median_s"]
-            curves.setdefault(", ".join(words) or "messages", []).append(times)
-    figure, axes = pyplot.subplots(figsize=(7, 4), layout="constrained")
-    for (name, values), colour in zip(curves.items(), COLOURS, strict=False):
-        draw_ranked(axes, values, f"{name}: {len(values)}", colour)
+            groups.setdefault(", ".join(words) or "messages", []).append(times)
+    curves = [(*group, colour) for group, colour in zip(groups.items(), COLOURS, strict=False)]
+    figure, axes = ranked((7, 4), curves, f"{bench} on {machine}")
     axes.axhline(1, color="black", linewidth=0.8)
     axes.set_yscale("log")
-    all_values = [1.0, *(value for values in curves.values() for value in values)]
+    all_values = [1.0, *(value for values in groups.values() for value in values)]
     axes.set_ylim(0.9 * min(all_values), 1.1 * max(all_values))
     shown = [tick for tick in TICKS if axes.get_ylim()[0] < tick < axes.get_ylim()[1]]
     axes.set_yticks(shown, [f"{tick:g}" for tick in shown])
     axes.minorticks_off()
-    axes.grid(alpha=0.3)
     axes.set_xlabel("messages that gain less, %")
     axes.set_ylabel(f"times as fast as {other}")
-    axes.set_title(f"{bench} on {machine}", fontsize=10)
-    axes.legend(frameon=False, fontsize=9)
-    save_figure(figure, path, dpi=DOTS_PER_INCH)
-    pyplot.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def draw_shapes(bench: str, machine: str, rows: Rows, path: Path) -> Path:
@@ -132,9 +134,7 @@ def draw_shapes(bench: str, machine: str, rows: Rows, path: Path) -> Path:
     handles, names = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, names, loc="lower center", ncols=len(names), frameon=False)
     figure.tight_layout(rect=(0, 0.035, 1, 1))
-    save_figure(figure, path, dpi=DOTS_PER_INCH)
-    pyplot.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def of_tranship(row: dict[str, Line]) -> Line:

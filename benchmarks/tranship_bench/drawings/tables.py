@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Rows", "colours_of", "draw_table", "expected_of", "title_of"]
 
 Rows = dict[str, dict[str, Line]]
 """The newest line of each case and variant."""
@@ -131,6 +130,13 @@ def draw_table(
         )
     for axes in grid[:, 0]:
         make_room(figure, axes)
+    return saved(figure, path)
+
+
+def saved(figure: Figure, path: Path) -> Path:
+    """Writes and closes a picture; returns its path."""
+    from matplotlib import pyplot
+
     save_figure(figure, path, dpi=DOTS_PER_INCH)
     pyplot.close(figure)
     return path

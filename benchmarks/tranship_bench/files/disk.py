@@ -35,11 +35,10 @@ from ..harness import (
     Variant,
     as_bytes,
     blank,
+    seeded,
     timed,
 )
-from ..processes.data import seeded
 from ..processes.peer import Other
-from ..processes.remote import SEED_HERE
 from ..registry import measures
 
 BUFFER_BYTES = 64 << 20
@@ -54,9 +53,9 @@ def forget(path: Path) -> None:
 
 
 def write_file(path: Path, array: Array | None, count: int) -> None:
-    """Writes the bytes of `array`, or the pattern, to a file and drops it from the page cache."""
+    """Writes the bytes of an array, or `count` of the pattern, over a file, and forgets it."""
     chunk = blank(CHUNK_BYTES)
-    with open(path, "wb") as file:
+    with open(path, "rb+" if path.exists() else "wb") as file:
         if array is not None:
             file.write(as_bytes(array).data)
         else:
@@ -65,28 +64,52 @@ def write_file(path: Path, array: Array | None, count: int) -> None:
     forget(path)
 
 
-def spoil_file(path: Path) -> None:
-    """Overwrites a file in place with the pattern."""
-    left = path.stat().st_size
-    chunk = blank(CHUNK_BYTES).data
-    with open(path, "rb+") as file:
-        while left > 0:
-            left -= file.write(chunk[: min(CHUNK_BYTES, left)])
-    forget(path)
+class FileSide:
+    """An array in a file, which can be filled, spoiled and compared without the engine, as `Side`.
 
+    The file on the disk counts, not the page cache.
+    """
 
-def file_holds(path: Path, array: Array) -> bool:
-    """Returns whether the file on the disk, not in the page cache, holds the bytes of `array`."""
-    forget(path)
-    wanted = as_bytes(array)
-    if path.stat().st_size != wanted.size:
-        return False
-    with open(path, "rb") as file:
-        for k in range(0, wanted.size, CHUNK_BYTES):
-            piece = wanted[k : k + CHUNK_BYTES]
-            if not np.array_equal(np.frombuffer(file.read(piece.size), np.uint8), piece):
-                return False
-    return True
+    def __init__(self, path: Path, **how: Any) -> None:
+        self.path = path
+        self.array = File(path, mode="r+", **how)
+        self.flush = self.array.flush
+
+    def write(self, data: Array) -> None:
+        """Fills the file."""
+        write_file(self.path, data, data.nbytes)
+
+    def spoil(self) -> None:
+        """Fills the file with the pattern; its blocks stay allocated."""
+        write_file(self.path, None, self.path.stat().st_size)
+
+    def holds(self, expected: Array) -> bool:
+        """Returns whether the file holds the bytes of an array."""
+        self.forget()
+        wanted = as_bytes(expected)
+        if self.path.stat().st_size != wanted.size:
+            return False
+        with open(self.path, "rb") as file:
+            for k in range(0, wanted.size, CHUNK_BYTES):
+                piece = wanted[k : k + CHUNK_BYTES]
+                if not np.array_equal(np.frombuffer(file.read(piece.size), np.uint8), piece):
+                    return False
+        return True
+
+    def forget(self) -> None:
+        """Drops the file from the page cache."""
+        forget(self.path)
+
+    def close(self) -> None:
+        """Removes the file."""
+        self.path.unlink(missing_ok=True)
+
+    def variant(
+        self, name: str, run: Callable[[], float], expected: Array, **conditions: Any
+    ) -> Variant:
+        """Returns the variant that should bring the expected bytes to the file."""
+        known = {"flushed": True, **conditions}
+        return Variant(name, run, lambda: self.holds(expected), self.spoil, known)
 
 
 def timed_copy(
@@ -111,7 +134,6 @@ def bench_folder() -> tempfile.TemporaryDirectory[str]:
 class Conversion:
     """A shape in the source, and the order of its dimensions in the target."""
 
-    name: str
     shape: tuple[int, ...]
     order: tuple[int, ...]
 
@@ -130,8 +152,8 @@ def file(bench: Bench) -> None:
     """Measures reads and writes of files, in the same layout and transposed."""
     bench.cold = False
     shape = (16384, 16384) if bench.full else (256, 512)
-    array = seeded(shape, "f4", SEED_HERE)
-    ways = [Conversion("", shape, (0, 1)), Conversion("transposed", shape, (1, 0))]
+    array = seeded(shape, "f4")
+    ways = {"same layout": Conversion(shape, (0, 1)), "transposed": Conversion(shape, (1, 0))}
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, Engine() as engine:
         paths = [Path(folder) / f"{k}.bin" for k in range(2)]
@@ -139,10 +161,9 @@ def file(bench: Bench) -> None:
             for path in paths:
                 write_file(path, array, array.nbytes)
             variants = [
-                variant_of(engine, path, "", "pageable", conversion, array)
-                for path, conversion in zip(paths, ways, strict=True)
+                variant_of(engine, path, name, "pageable", conversion, array)
+                for path, (name, conversion) in zip(paths, ways.items(), strict=True)
             ]
-            variants[0].name = "same layout"
             case = f"{way}, f4, {shape[0]}x{shape[1]}"
             bench.measure(case, variants, array.nbytes, 5, "same layout")
 
@@ -151,14 +172,14 @@ def reading(
     engine: Engine, path: Path, name: str, memory: str, conversion: Conversion, array: Array
 ) -> Variant:
     """Returns the variant that reads the file, which holds `array`, into new memory."""
-    source = File(path, extents=conversion.shape, fields="f4")
+    source = FileSide(path, extents=conversion.shape, fields="f4")
     target = Side(engine, memory, conversion.turned, "f4")
     view = target.array.transpose(tuple(int(k) for k in np.argsort(conversion.order)))
     expected = as_bytes(conversion.applied(array))
-    run = timed_copy(engine, source, view)
-    plan = engine.plan(source, view, buffer_bytes=BUFFER_BYTES)
-    way = target.variant(f"{name}{conversion.name}", run, expected, path=str(plan))
-    way.prepare = both_of(target.spoil, lambda: forget(path))
+    run = timed_copy(engine, source.array, view)
+    plan = engine.plan(source.array, view, buffer_bytes=BUFFER_BYTES)
+    way = target.variant(name, run, expected, path=str(plan))
+    way.prepare = both_of(target.spoil, source.forget)
     return way
 
 
@@ -169,19 +190,11 @@ def writing(
     source = Side(engine, memory, conversion.shape, "f4")
     source.write(as_bytes(array))
     view = source.array.transpose(conversion.order)
-    target = File(path, extents=conversion.turned, fields="f4", mode="r+")
-    run = timed_copy(engine, view, target, target.flush)
-    plan = engine.plan(view, target, buffer_bytes=BUFFER_BYTES)
+    target = FileSide(path, extents=conversion.turned, fields="f4")
+    run = timed_copy(engine, view, target.array, target.flush)
+    plan = engine.plan(view, target.array, buffer_bytes=BUFFER_BYTES)
     expected = conversion.applied(array)
-    return file_variant(f"{name}{conversion.name}", run, path, expected, path=str(plan))
-
-
-def file_variant(
-    name: str, run: Callable[[], float], file: Path, expected: Array, **conditions: Any
-) -> Variant:
-    """Returns the variant that should bring the expected bytes to a file on the disk."""
-    known = {"flushed": True, **conditions}
-    return Variant(name, run, lambda: file_holds(file, expected), lambda: spoil_file(file), known)
+    return target.variant(name, run, expected, path=str(plan))
 
 
 @measures("three-hops", "file to host to another process to its file")
@@ -189,25 +202,26 @@ def three_hops(bench: Bench) -> None:
     """Measures file to host to another process to its file, beside each hop alone."""
     bench.cold = False
     shape = (8192, 8192) if bench.full else (256, 512)
-    array = seeded(shape, "f4", SEED_HERE)
+    array = seeded(shape, "f4")
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, Engine() as engine, Other(engine) as other:
         start, end, alone = (Path(folder) / f"{name}.bin" for name in ("in", "out", "alone"))
         write_file(start, array, array.nbytes)
-        for path in (end, alone):
-            write_file(path, None, array.nbytes)
+        for made in (end, alone):
+            write_file(made, None, array.nbytes)
         other.ask("file", name="out", path=os.fspath(end), shape=shape, dtype="f4")
-        plain = Conversion("", shape, (0, 1))
+        plain = Conversion(shape, (0, 1))
         read = reading(engine, start, "file_read alone", "pageable", plain, array)
         write = writing(engine, alone, "file_write alone", "pageable", plain, array)
         both = both_files(read, write)
         send = timed_copy(engine, array, other.array("plain", "plain", shape, "f4"))
-        sending = other.variant("remote_write alone", send, "plain", SEED_HERE)
-        source = File(start, extents=shape, fields="f4")
+        sending = other.variant("remote_write alone", send, "plain")
+        source, landed = (FileSide(path, extents=shape, fields="f4") for path in (start, end))
         out = other.peer["out"]
-        run = timed_copy(engine, source, out, lambda: other.ask("flush", name="out"))
-        whole = file_variant("three hops", run, end, array, path=str(engine.plan(source, out)))
-        whole.prepare = both_of(whole.prepare, lambda: forget(start))
+        run = timed_copy(engine, source.array, out, lambda: other.ask("flush", name="out"))
+        path = str(engine.plan(source.array, out))
+        whole = landed.variant("three hops", run, array, path=path)
+        whole.prepare = both_of(whole.prepare, source.forget)
         hops = [read, sending, write]
         case = f"f4, {shape[0]}x{shape[1]}"
         medians = bench.measure(case, [*hops, both, whole], array.nbytes, 9)

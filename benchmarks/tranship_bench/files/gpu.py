@@ -19,9 +19,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..gpu.copies import gpu_engine
-from ..harness import Bench
-from ..processes.data import seeded
-from ..processes.remote import SEED_HERE
+from ..harness import Bench, seeded
 from ..registry import measures
 from .disk import BUFFER_BYTES, Conversion, bench_folder, reading, write_file, writing
 
@@ -34,16 +32,16 @@ def gpu_file(bench: Bench) -> None:
     """Measures reads and writes of files, in the same layout and converted on the way."""
     rows, columns = (8192, 16384) if bench.full else (256, 512)
     images, pixels = (128, 512 * 512) if bench.full else (2, 128 * 128)
-    plain = Conversion("", (rows, columns), (0, 1))
-    converted = [
-        Conversion(", transposed", (rows, columns), (1, 0)),
-        Conversion(", NHWC to NCHW", (images, pixels, 4), (0, 2, 1)),
+    plain = Conversion((rows, columns), (0, 1))
+    ways = [
+        *((*place, plain) for place in PLACES),
+        ("device, transposed", "device0", Conversion((rows, columns), (1, 0))),
+        ("device, NHWC to NCHW", "device0", Conversion((images, pixels, 4), (0, 2, 1))),
     ]
-    ways = [*((*place, plain) for place in PLACES), *(("device", "device0", c) for c in converted)]
     bench.conditions |= {"buffer_bytes": BUFFER_BYTES, "timed": "python"}
     with bench_folder() as folder, gpu_engine(bench) as engine:
         bench.awake = False
-        array = seeded(plain.shape, "f4", SEED_HERE)
+        array = seeded(plain.shape, "f4")
         path = Path(folder) / "file.bin"
         for direction, variant_of in (("file to device", reading), ("device to file", writing)):
             write_file(path, array, array.nbytes)

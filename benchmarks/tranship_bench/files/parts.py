@@ -10,10 +10,10 @@ run of them once, on four threads.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from tranship.arrays import File
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, MismatchError
+from ..harness import Array, Bench, require, take_turns, timed
 from ..quantiles import UPPER_QUANTILES, Outcome, report_quantiles
 from ..registry import SeedOptions, measures
 from .disk import bench_folder, forget
@@ -55,13 +55,12 @@ class Part:
 )
 def file_parts(bench: Bench) -> None:
     """Measures random parts, reports quantiles of the time over a map's, and prints the worst."""
-    options = bench.options
-    count = options.cases or bench.pick(200, 12)
-    bench.conditions |= {"seed": options.seed, "timed": "python"}
+    count = bench.draw_count(200, 12)
+    bench.conditions["timed"] = "python"
     outcomes: dict[str, list[Outcome]] = {}
     with bench_folder() as folder, Engine() as engine:
         for number in range(count):
-            generator = np.random.default_rng([options.seed, number])
+            generator = np.random.default_rng([bench.options.seed, number])
             part = draw(generator, bench.pick(64 << 20, 1 << 20))
             for group, ratio in compare(bench, engine, Path(folder), part):
                 outcome = Outcome(f"{number}: {part.what}", ratio)
@@ -154,23 +153,13 @@ def compare(bench: Bench, engine: Engine, folder: Path, part: Part) -> list[tupl
     unique = np.unique(key) if part.rows else np.empty(0, np.int64)
     repetitions = bench.pick(7, 2)
     found = [("time over memmap, read", in_turns(read, read_map, repetitions))]
-    check(out.tobytes() == picked.tobytes(), part)  # bytes: random floats may be no numbers
+    require(out.tobytes() == picked.tobytes(), part.what)  # bytes: random floats may be no numbers
     found.append(("time over memmap, written", in_turns(write, write_map, repetitions)))
     file.flush()
-    check(ours.read_bytes() == other.read_bytes(), part)
+    require(ours.read_bytes() == other.read_bytes(), part.what)
     ranges = pages_of(values, part)
-    cold = in_turns(read, lambda: read_pages(other, ranges), bench.pick(3, 1), (ours, other))
+    cold = in_turns(read, lambda: read_pages(other, ranges), bench.pick(4, 1), (ours, other))
     return [*found, ("time over pread, read from disk", cold)]
-
-
-def check(is_same: bool, part: Part) -> None:
-    """Refuses wrong data.
-
-    Raises:
-        MismatchError: The data are wrong.
-    """
-    if not is_same:
-        raise MismatchError(f"wrong data: {part.what}")
 
 
 def in_turns(
@@ -179,17 +168,15 @@ def in_turns(
     repetitions: int,
     cold: tuple[Path, ...] = (),
 ) -> float:
-    """Returns the least time of ours over the other's, after a round that does not count."""
-    least = [np.inf, np.inf]
-    for number in range(repetitions + 1):
-        for which, run in enumerate((ours, other)):
-            for path in cold:
-                forget(path)
-            begin = time.perf_counter()
-            run()
-            if number > 0 or cold:
-                least[which] = min(least[which], time.perf_counter() - begin)
-    return float(least[0] / least[1])
+    """Returns the least time of ours over the other's; files that are `cold` are not in memory."""
+
+    def run(work: Callable[[], object]) -> float:
+        for path in cold:
+            forget(path)
+        return timed(work)()
+
+    seconds = take_turns({"ours": partial(run, ours), "other": partial(run, other)}, repetitions)
+    return min(seconds["ours"]) / min(seconds["other"])
 
 
 def pages_of(values: Array, part: Part) -> list[tuple[int, int]]:

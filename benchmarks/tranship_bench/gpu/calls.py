@@ -11,7 +11,7 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Bench, Bytes, MismatchError, as_bytes, nothing, random_bytes, same, waited
+from ..harness import Bench, Bytes, as_bytes, nothing, random_bytes, require, same, waited
 from ..registry import measures
 from .copies import Side, find_library, gpu_engine
 
@@ -81,8 +81,7 @@ def measure(
         for _ in range(3):
             work()
         wait()
-        if not same(np.concatenate([side.read() for side in targets]), wanted):
-            raise MismatchError(f"{case}, {name}: a copy arrived changed")
+        require(same(np.concatenate([side.read() for side in targets]), wanted), f"{case}, {name}")
     bench.measure_calls(case, works, wanted.size, 1, rounds, wait)
 
 
@@ -151,7 +150,7 @@ def other_pairs(bench: Bench, engine: Engine, torch: Any) -> None:
             work()
             torch.cuda.synchronize()
             seconds[name].append(time.perf_counter() - begin)
-            if not torch.equal(target[torch.as_tensor(order, device="cuda")], source):
-                raise MismatchError(f"{name}: a copy arrived changed")
+            arrived = target[torch.as_tensor(order, device="cuda")]
+            require(torch.equal(arrived, source), f"other pairs, {name}")
     case = f"{count} other pairs of {PAIR_BYTES} B each time"
     bench.report(case, seconds, count * PAIR_BYTES, conditions={"timed": "python"})

@@ -18,14 +18,19 @@ import numpy as np
 from tranship.engine import Engine
 
 from ..harness import Bench, Bytes, Variant, blank, same, waited
-from ..host.casts import PAIRS, dtype_of
-from ..host.random_casts import OF_WIDTH, RandomCast, random_casts
+from ..host.casts import (
+    IN_ORDER,
+    OF_WIDTH,
+    TRANSPOSED,
+    Cast,
+    known_pairs,
+    outcome_of,
+    random_casts,
+)
 from ..quantiles import Outcome, grouped, report_quantiles
 from ..registry import SeedOptions, measures
 from .copies import SHORT_TIMES, Side, find_library, gpu_engine
 from .shapes import placed, torch_run
-
-IN_ORDER, TRANSPOSED = ((0, 1), (0, 1)), ((1, 0), (0, 1))
 
 TORCH_NAMES = {"complex64", "complex128", "bool", "float8_e4m3fn", "float8_e5m2", "bfloat16"} | {
     f"{kind}{bits}" for kind in ("int", "float") for bits in (16, 32, 64)
@@ -40,12 +45,12 @@ class Room:
         self.torch = torch
         self.sides = [Side(engine, "device0", (nbytes,), "u1") for _ in range(2)]
 
-    def array(self, case: RandomCast, dtype: np.dtype[Any], side: int) -> Any:
+    def array(self, case: Cast, dtype: np.dtype[Any], side: int) -> Any:
         """Returns one side of a case as an array of the GPU, of numbers of any type."""
         whole = placed(self.sides[side].array, 0, dtype, case.extents(side))
         return whole[..., :: case.step_of(side)].transpose(*case.permutation(side))
 
-    def tensor(self, case: RandomCast, side: int) -> Any:
+    def tensor(self, case: Cast, side: int) -> Any:
         """Returns one side as a tensor; None if PyTorch has no such numbers."""
         dtype = case.types[side]
         if self.torch is None or not dtype.isnative or dtype.name not in TORCH_NAMES:
@@ -57,28 +62,22 @@ class Room:
         return whole[..., :: case.step_of(side)].permute(case.permutation(side))
 
 
-def matrices(nbytes: int) -> list[RandomCast]:
+def matrices(bench: Bench, nbytes: int) -> list[Cast]:
     """Returns the named pairs of types, of matrices whose wider side has so many bytes."""
     cases = []
-    for names in PAIRS:
-        source, target = (dtype_of(name) for name in names)
-        if source is None or target is None:
-            continue
-        side = math.isqrt(nbytes // max(source.itemsize, target.itemsize)) // 64 * 64
-        cases += [
-            RandomCast((source, target), (side, side), orders, 1, False)
-            for orders in (IN_ORDER, TRANSPOSED)
-        ]
+    for _, types in known_pairs(bench):
+        side = math.isqrt(nbytes // max(one.itemsize for one in types)) // 64 * 64
+        cases += [Cast(types, (side, side), orders) for orders in (IN_ORDER, TRANSPOSED)]
     return cases
 
 
-def bytes_of(case: RandomCast) -> int:
+def bytes_of(case: Cast) -> int:
     """Returns the bytes of the larger side of a case, and of copies of either width."""
     widest = max(one.itemsize for one in case.types)
     return max(math.prod(case.extents(side)) for side in range(2)) * widest
 
 
-def ends_of(case: RandomCast) -> tuple[Bytes, Bytes]:
+def ends_of(case: Cast) -> tuple[Bytes, Bytes]:
     """Returns the bytes of the source, and those that the target is to have."""
     memories = [
         np.zeros(math.prod(case.extents(side)) * case.types[side].itemsize, np.uint8)
@@ -91,7 +90,7 @@ def ends_of(case: RandomCast) -> tuple[Bytes, Bytes]:
     return memories[0], memories[1]
 
 
-def convert(bench: Bench, engine: Engine, room: Room, case: RandomCast) -> Outcome:
+def convert(bench: Bench, engine: Engine, room: Room, case: Cast) -> Outcome:
     """Measures one case: the conversion, plain copies of both widths, and PyTorch's `copy_`."""
     given, wanted = ends_of(case)
     room.sides[0].write(given)
@@ -117,19 +116,16 @@ def convert(bench: Bench, engine: Engine, room: Room, case: RandomCast) -> Outco
     nbytes = math.prod(case.shape) * max(one.itemsize for one in case.types)
     medians = bench.measure(case.name, variants, nbytes * SHORT_TIMES, 5)
     each = {name: seconds / SHORT_TIMES for name, seconds in medians.items()}
-    each["slower copy"] = max(each[v.name] for v in variants if v.name.startswith("copy"))
     group = case.group.replace("cached", "in its cache").replace("memory", "in its memory")
-    return Outcome.of(case.name, group, nbytes, each, "tranship", "slower copy", "PyTorch")
+    return outcome_of(case, group, each, "PyTorch")
 
 
 @measures("gpu-casts", "numbers converted on the way inside a GPU, beside PyTorch", SeedOptions)
 def gpu_casts(bench: Bench) -> None:
     """Measures named and random conversions, reports their quantiles, and prints a table."""
-    options = bench.options
-    count = options.cases or bench.pick(60, 6)
-    bench.conditions = {"seed": options.seed}
-    named = matrices(bench.pick(128 << 20, 16 << 10))
-    drawn = random_casts(options.seed, count, bench.pick(16 << 10, 64), bench.pick(128, 1))
+    count = bench.draw_count(60, 6)
+    named = matrices(bench, bench.pick(128 << 20, 16 << 10))
+    drawn = random_casts(bench.options.seed, count, bench.pick(16 << 10, 64), bench.pick(128, 1))
     with gpu_engine(bench) as engine:
         torch = find_library(engine, "torch")
         room = Room(engine, torch, max(bytes_of(case) for case in (*named, *drawn)))

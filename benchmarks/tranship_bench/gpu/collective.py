@@ -15,7 +15,7 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Bench, Variant, as_bytes, random_bytes, same, timed, waited
+from ..harness import Bench, Variant, as_bytes, random_bytes, timed, waited
 from ..registry import measures
 from .copies import DRIVER, Copy, Side, address_of, bare, find_library, gpu_count, gpu_engine
 
@@ -104,7 +104,7 @@ class Arrays:
 
     def right(self) -> bool:
         """Compares all targets with what the sources sent, byte by byte."""
-        return all(same(side.read(), self.wanted[gpu]) for gpu, side in self.targets.items())
+        return all(side.holds(self.wanted[gpu]) for gpu, side in self.targets.items())
 
 
 def by_torch(arrays: Arrays, torch: Any) -> Callable[[], float]:

@@ -19,6 +19,9 @@ driver's copy to the neighbour.
 `cudaMemcpyAsync` with pinned memory.
 
 ``gpu-priority``: 1 MiB at high priority behind 8 copies of 1 GiB; beside its time alone.
+
+``gpu-launch``: the caller's time to start a copy of 64 KiB of one hop, beside the driver's call;
+and of copies inside a GPU in a stream, beside PyTorch's `copy_`.
 """
 
 from __future__ import annotations
@@ -38,16 +41,19 @@ from tranship.engine import Engine
 
 from .. import _loops
 from ..harness import (
+    WAIT_SECONDS_MAX,
+    Array,
     Bench,
     Bytes,
-    MismatchError,
     SkippedError,
     Variant,
     as_bytes,
     blank,
     blank_array,
     random_bytes,
+    require,
     same,
+    take_turns,
     waited,
 )
 from ..registry import measures
@@ -116,7 +122,8 @@ def raw_copy(source: Any, target: Any, device: int = 0) -> Copy:
 
 def bare(engine: Engine, *copies: Copy, times: int = 1, name: str = DRIVER) -> Variant:
     """Returns the variant of bare copies of the driver."""
-    return Variant(name, functools.partial(raw, engine, list(copies) * times))
+    run = functools.partial(raw, engine, list(copies) * times)
+    return Variant(name, run, conditions={"timed": "core"})
 
 
 class Side:
@@ -147,6 +154,10 @@ class Side:
         raw(self.engine, [(address_of(self.array), address_of(data), data.nbytes, self.device)])
         return data
 
+    def holds(self, expected: Array) -> bool:
+        """Returns whether the array holds the bytes of another one."""
+        return same(self.read(), expected)
+
     def spoil(self) -> None:
         """Fills the array with the pattern, so that a copy that does nothing is detected."""
         self.write(blank(self.nbytes))
@@ -155,7 +166,7 @@ class Side:
         self, name: str, run: Callable[[], float], expected: Bytes, **conditions: Any
     ) -> Variant:
         """Returns the variant that should bring the expected bytes to the array."""
-        return Variant(name, run, lambda: same(self.read(), expected), self.spoil, conditions)
+        return Variant(name, run, lambda: self.holds(expected), self.spoil, conditions)
 
 
 Sides = Sequence[tuple[Side, Side]]
@@ -187,7 +198,7 @@ def compare(
 
     def check() -> bool:
         ends = zip(sides, wanted, strict=True)
-        return all(same(target.read(), data) for (_, target), data in ends)
+        return all(target.holds(data) for (_, target), data in ends)
 
     def prepare() -> None:
         for _, target in sides:
@@ -322,13 +333,13 @@ def urgent(bench: Bench) -> None:
                 event.wait(timeout=60)
             return elapsed
 
-        seconds: dict[str, list[float]] = {"alone": [], "behind": []}
-        for turn in range(bench.pick(12, 2)):
-            for name, run in (("alone", alone), ("behind", behind)):
-                way = target.variant("tranship", run, data)
-                elapsed = bench.repeat_once(f"1 MiB {name}", way)
-                if turn > 0:
-                    seconds[name].append(elapsed)
+        works = {
+            name: functools.partial(
+                bench.repeat_once, f"1 MiB {name}", target.variant("tranship", run, data)
+            )
+            for name, run in (("alone", alone), ("behind", behind))
+        }
+        seconds = take_turns(works, bench.pick(11, 1))
         ratio = statistics.median(seconds["alone"]) / statistics.median(seconds["behind"])
         bench.emit("1 MiB alone", "tranship", MiB, seconds["alone"])
         bench.emit("1 MiB behind 8 large", "tranship", MiB, seconds["behind"], "alone", ratio)
@@ -345,13 +356,12 @@ def launch(bench: Bench) -> None:
         count = bench.pick(3200, 32)
         copy, emulated = raw_copy(source.array, target.array), engine_is_emulated(engine)
         start = functools.partial(engine.copy, source.array, target.array)
-        seconds: dict[str, list[float]] = {DRIVER: [], "tranship": []}
-        for turn in range(8):
-            pair = caller_seconds(start, count), _loops.time_gpu_starts(copy, emulated, count)
-            if turn > 0:
-                seconds["tranship"].append(pair[0])
-                seconds[DRIVER].append(pair[1])
-        check(target, data, "tranship")
+        works: dict[str, Callable[[], float]] = {
+            DRIVER: lambda: _loops.time_gpu_starts(copy, emulated, count),
+            "tranship": lambda: caller_seconds(start, count),
+        }
+        seconds = take_turns(works, 7)
+        require(target.holds(data), "start of a copy")
         bench.report("start of a copy", seconds, 0, DRIVER)
         launch_from_python(bench, engine)
 
@@ -369,7 +379,7 @@ def launch_from_python(bench: Bench, engine: Engine) -> None:
     turned = as_bytes(np.ascontiguousarray(data.view("f4").reshape(128, 128).T))
 
     def wait(_: object) -> None:
-        engine.copy(source.array, last.array, stream=stream).wait(timeout=60)
+        engine.copy(source.array, last.array, stream=stream).wait(timeout=WAIT_SECONDS_MAX)
 
     for case, array, expected in (
         ("start in a stream, from Python", source.array, data),
@@ -389,24 +399,14 @@ def launch_from_python(bench: Bench, engine: Engine) -> None:
         for name, start in starts.items():
             target.spoil()
             seconds = [caller_seconds(start, bench.pick(640, 32), wait) for _ in range(8)]
-            check(target, expected, name)
+            require(target.holds(expected), f"{case}, {name}")
             bench.emit(case, name, 0, seconds[1:], conditions={"timed": "python"})
-
-
-def check(target: Side, expected: Bytes, name: str) -> None:
-    """Refuses wrong data.
-
-    Raises:
-        MismatchError: The target holds other bytes.
-    """
-    if not same(target.read(), expected):
-        raise MismatchError(f"{name}: a copy arrived changed")
 
 
 def wait_for_all(events: list[Any]) -> None:
     """Waits for copies."""
     for event in events:
-        event.wait(timeout=60)
+        event.wait(timeout=WAIT_SECONDS_MAX)
 
 
 def caller_seconds(

@@ -1,7 +1,7 @@
 """Processes, each with a GPU, that do the same work in step: messages and halo exchanges.
 
-The first process measures and asks; the others (`gpu_crew_process`) answer lines of JSON. What
-they time, they agree on by counters in shared memory, which all poll.
+The first process measures and asks the others, which are children. What they time, they agree on by
+counters in shared memory, which all poll.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import mmap
 import os
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
@@ -19,13 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from tranship.engine import Engine
-
-from ..harness import Bench, MismatchError
-from ..processes.peer import Program, child_environment
+from ..harness import Bench, require
+from ..processes.child import Service
+from ..processes.peer import Child
 from .copies import gpu_count, gpu_engine
-
-__all__ = ["LATENCY_ORIENTED", "WIRE", "Crew", "Member", "Steps", "open_crew"]
 
 LATENCY_ORIENTED = "latency-oriented"
 """Design of Maximal Overlap's comparison: one stream, and a wait for the GPU after each step."""
@@ -86,7 +82,7 @@ def steps_bytes(count: int) -> int:
     return count * WORDS_APART * 8
 
 
-class Member(ABC):
+class Member(Service, ABC):
     """What one of the processes does; a kind of work derives from it.
 
     A case is made in two requests: `load` exports what the other processes reach, and `connect`
@@ -96,13 +92,13 @@ class Member(ABC):
         peers: The processes by their ranks; None where this one would be.
     """
 
-    def __init__(self, engine: Engine, rank: int, contacts: Sequence[str], path: str) -> None:
-        self.engine = engine
+    def join(self, rank: int, contacts: Sequence[str], path: str) -> None:
+        """Connects to the other processes; `path` is the file of their steps."""
         self.rank = rank
         self.steps = Steps(path, rank, len(contacts))
-        gpus = gpu_count(engine)
-        self.device = f"device{min(rank, gpus - 1)}"
-        self.peers = [None if k == rank else engine.connect(c) for k, c in enumerate(contacts)]
+        self.device = f"device{min(rank, gpu_count(self.engine) - 1)}"
+        connect = self.engine.connect
+        self.peers = [None if k == rank else connect(c) for k, c in enumerate(contacts)]
         self.exported: list[str] = []
 
     def export(self, name: str, array: Any) -> None:
@@ -134,7 +130,7 @@ class Member(ABC):
 
     @abstractmethod
     def right(self) -> bool:
-        """Whether what a round writes is right, after all have done one."""
+        """Returns whether what a round writes is right, after all have done one."""
 
     def run(self, variant: str, rounds: int) -> float:
         """Returns the seconds of one round."""
@@ -149,47 +145,34 @@ class Member(ABC):
 class Crew:
     """All processes, as the first sees them."""
 
-    def __init__(self, bench: Bench, member: Member, others: list[Program]) -> None:
+    def __init__(self, bench: Bench, member: Member, others: list[Child]) -> None:
         self.bench = bench
         self.member = member
         self.others = others
 
+    def all(self, do: str, **arguments: Any) -> list[Any]:
+        """Has all processes carry out a request at once; returns the results, the first's first."""
+        for other in self.others:
+            other.send(do, **arguments)
+        own = getattr(self.member, do)(**arguments)
+        return [own, *(other.answer() for other in self.others)]
+
     def load(self, case: Any) -> None:
         """Makes the arrays and copies of a case in all processes."""
-        self.member.clear()
-        self.send("load", case=case)
-        self.member.load(case)
-        self.answers()
-        self.send("connect")
-        self.member.connect()
-        self.answers()
-
-    def send(self, request: str, **arguments: Any) -> None:
-        """Sends a request to the other processes."""
-        for other in self.others:
-            other.send(request, **arguments)
-
-    def answers(self) -> list[Any]:
-        """Returns the other processes' answers."""
-        return [other.answer() for other in self.others]
+        self.all("clear")
+        self.all("load", case=case)
+        self.all("connect")
 
     def run(self, variant: str, rounds: int) -> float:
         """Returns the seconds of one round that all do."""
-        self.send("run", variant=variant, rounds=rounds)
-        seconds = self.member.run(variant, rounds)
-        self.answers()
+        seconds: float = self.all("run", variant=variant, rounds=rounds)[0]
         return seconds
 
     def check(self, case: str, variant: str) -> None:
         """Does a round of one variant, and compares all that any process wrote."""
-        self.send("spoil_all")
-        self.answers()
-        self.member.spoil()
+        self.all("spoil")
         self.run(variant, 1)
-        self.send("right")
-        right = [self.member.right(), *(answer["right"] for answer in self.answers())]
-        if not all(right):
-            raise MismatchError(f"{case}, {variant}: what arrived differs from what was sent")
+        require(all(self.all("right")), f"{case}, {variant}")
 
     def measure(
         self, case: str, count: int, baseline: str, unchecked: tuple[str, ...], shares: int = 1
@@ -226,14 +209,12 @@ def open_crew(bench: Bench, kind: type[Member], count: int) -> Iterator[Crew]:
         ExitStack() as opened,
     ):
         file.truncate(steps_bytes(count))
-        command = [sys.executable, "-m", "tranship_bench.gpu.crew_process"]
-        others = [
-            opened.enter_context(Program(command, child_environment())) for _ in range(1, count)
-        ]
-        contacts = [engine.contact, *(other.answer()["contact"] for other in others)]
-        common = {"contacts": contacts, "path": file.name}
+        others = [opened.enter_context(Child(kind)) for _ in range(1, count)]
+        contacts = [engine.contact, *(other.contact for other in others)]
         for rank, other in enumerate(others, start=1):
-            other.send("join", module=kind.__module__, kind=kind.__name__, rank=rank, **common)
-        crew = Crew(bench, kind(engine, 0, contacts, file.name), others)
-        crew.answers()
-        yield crew
+            other.send("join", rank=rank, contacts=contacts, path=file.name)
+        member = kind(engine)
+        member.join(0, contacts, file.name)
+        for other in others:
+            other.answer()
+        yield Crew(bench, member, others)

@@ -14,14 +14,12 @@ import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Bench, MismatchError, Variant, as_bytes, waited
+from ..harness import Bench, Variant, as_bytes, require, seeded, waited
 from ..host.copies import many
-from ..processes.data import seeded
 from ..processes.peer import Other
 from ..registry import measures
 from .copies import DRIVER, SHORT_TIMES, Side, bare, gpu_count, gpu_engine, raw_copy
 
-SEED = 1
 PAGES, PAGE_BYTES = 16384, 4096
 LATENCY_BYTES = (8, 65536)
 
@@ -55,11 +53,11 @@ class Ways:
         name = f"{kind}{' transposed' if transposed else ''}"
         there = self.other.array(name, kind, (side, side), "f4")
         here = Side(self.engine, "device0", (side, side), "f4")
-        here.write(as_bytes(seeded((side, side), "f4", SEED)))
+        here.write(as_bytes(seeded((side, side), "f4")))
         source = here.array.transpose() if transposed else here.array
         run = waited(partial(self.engine.copy, source, there), times=SHORT_TIMES)
         path = str(self.engine.plan(source, there))
-        way = self.other.variant("tranship", run, name, SEED, transposed, path=path)
+        way = self.other.variant("tranship", run, name, transposed, path=path)
         self.measure(case, way, memory, here.nbytes)
         self.other.ask("withdraw", name=name)
 
@@ -67,9 +65,9 @@ class Ways:
         """Measures copies from an array of the other process to the GPU here."""
         side = self.bench.pick(8192, 128)
         there = self.other.array("source", kind, (side, side), "f4")
-        self.other.ask("fill", name="source", seed=SEED)
+        self.other.ask("fill", name="source")
         here = Side(self.engine, "device0", (side, side), "f4")
-        wanted = as_bytes(seeded((side, side), "f4", SEED))
+        wanted = as_bytes(seeded((side, side), "f4"))
         run = waited(partial(self.engine.copy, there, here.array), times=SHORT_TIMES)
         way = here.variant("tranship", run, wanted, path=str(self.engine.plan(there, here.array)))
         self.measure(case, way, memory, here.nbytes, up=True)
@@ -80,9 +78,9 @@ class Ways:
         pages, words = self.bench.pick(PAGES, 64), PAGE_BYTES // 8
         there = self.other.array("pages", self.far_gpu, (pages, words), "f8")
         here = Side(self.engine, "device0", (pages, words), "f8")
-        order = np.random.default_rng(SEED)
+        order = np.random.default_rng(1)
         from_pages, to_pages = order.permutation(pages), order.permutation(pages)
-        wanted = seeded((pages, words), "f8", SEED)
+        wanted = seeded((pages, words), "f8")
         data = np.empty_like(wanted)
         data[from_pages] = wanted[to_pages]
         here.write(as_bytes(data))
@@ -90,7 +88,7 @@ class Ways:
         start = partial(self.engine.copy_pages, here.array, there, *lists)
         path = str(self.engine.plan(here.array, there))
         run = waited(start, times=SHORT_TIMES)
-        way = self.other.variant("tranship", run, "pages", SEED, path=path)
+        way = self.other.variant("tranship", run, "pages", path=path)
         case = f"GPU to another process's GPU, {pages} scattered pages of 4 KiB"
         self.measure(case, way, self.far_gpu, here.nbytes)
         self.other.ask("withdraw", name="pages")
@@ -100,13 +98,12 @@ class Ways:
         name = f"latency {count}"
         there = self.other.array(name, self.far_gpu, (count,), "u1")
         here = Side(self.engine, "device0", (count,), "u1")
-        here.write(as_bytes(seeded((count,), "u1", SEED)))
+        here.write(as_bytes(seeded((count,), "u1")))
         repeats = self.bench.pick(500, 5)
         run = many(self.engine, here.array, there, repeats)
         seconds = [run() for _ in range(7)]
-        if not self.other.checking(name, SEED)():
-            raise MismatchError("a short copy arrived changed")
         case = f"{count} B, GPU to another process's GPU"
+        require(self.other.checking(name)(), case)
         self.bench.emit(case, "tranship", count, seconds)
         self.other.ask("withdraw", name=name)
 

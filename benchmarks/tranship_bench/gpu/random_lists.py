@@ -122,10 +122,8 @@ def ordered(
 )
 def gpu_random_lists(bench: Bench) -> None:
     """Measures random lists inside a GPU, reports their quantiles, and prints a table of them."""
-    options = bench.options
-    bench.conditions = {"seed": options.seed}
-    count = options.cases or bench.pick(36, 6)
-    cases = list(random_lists(options.seed, count, bench.pick(128 << 20, 1 << 18)))
+    count = bench.draw_count(36, 6)
+    cases = list(random_lists(bench.options.seed, count, bench.pick(128 << 20, 1 << 18)))
     room = max(max(case.extent, case.nbytes) for case in cases)
     with gpu_engine(bench) as engine:
         bench.awake = False

@@ -136,9 +136,9 @@ def gpu_peer_shapes(bench: Bench) -> None:
 def measure_shapes(bench: Bench, gpus: int) -> None:
     """Measures random shapes from the first of one or two GPUs to the last."""
     options = bench.options
-    count = options.cases or bench.pick(90, 6)
+    count = bench.draw_count(90, 6)
     sizes = options.sizes or (bench.pick(256, 1),)
-    bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
+    bench.conditions["size_mib"] = list(sizes)
     cases = list(random_shapes(options.seed, count, sizes))
     with gpu_engine(bench, gpus) as engine:
         torch = find_library(engine, "torch")

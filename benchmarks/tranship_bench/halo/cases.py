@@ -6,8 +6,6 @@ import numpy as np
 
 from ..harness import Array
 
-__all__ = ["CASES", "fields_of_block", "inside_of"]
-
 Case = tuple[tuple[int, ...], int, tuple[int, ...]]
 
 CASES: dict[str, Case] = {

@@ -21,7 +21,7 @@ from ..gpu.crew import LATENCY_ORIENTED, WIRE, Member, open_crew
 from ..gpu.shapes import placed
 from ..harness import Array, Bench, blank_array
 from ..registry import measures
-from .cases import CASES, fields_of_block, inside_of
+from .cases import CASES, Case, fields_of_block, inside_of
 
 __all__ = ["gpu_halo"]
 
@@ -34,8 +34,8 @@ Direction = tuple[int, ...]
 class HaloMember(Member):
     """One process with the fields of its block of a periodic grid."""
 
-    def load(self, case: list[Any]) -> None:
-        cells, count, self.widths = tuple(case[0]), case[1], tuple(case[2])
+    def load(self, case: Case) -> None:
+        cells, count, self.widths = case
         self.grid = GRIDS[len(self.peers)]
         block = tuple(int(k) for k in np.unravel_index(self.rank, self.grid))
         self.block = block

@@ -62,17 +62,21 @@ def plain(
     )
 
 
+Views = Callable[[Bytes, str], list[Array]]
+"""Returns NumPy's views of all bytes of one side, given the side's layout."""
+
+
 def layouts(
     space: Space,
     extents: dict[str, int],
     fields: dict[str, str],
     sides: tuple[str, str],
-    views: Callable[[Bytes, Bytes], list[tuple[Array, Array]]],
+    views: Views,
 ) -> Case:
-    """Returns a case from one layout to another; `views` pairs NumPy's target and source views."""
+    """Returns a case from one layout to another, by a copy of each view for NumPy."""
     point = sum(np.dtype(kind).itemsize for kind in fields.values())
     raw_source, raw_target = space.sides(math.prod(extents.values()) * point)
-    pairs = views(raw_source, raw_target)
+    pairs = list(zip(views(raw_target, sides[1]), views(raw_source, sides[0]), strict=True))
 
     def assign() -> None:
         for target, source in pairs:
@@ -100,41 +104,26 @@ def alike(count: int, kind: str) -> dict[str, str]:
     return {f"f{k}": kind for k in range(count)}
 
 
+def whole(raw: Bytes, _: str) -> list[Array]:
+    """Returns all bytes of a side, for copies that convert nothing."""
+    return [raw]
+
+
 def structures(space: Space, points: int, fields: dict[str, str]) -> Iterator[Case]:
     """Yields the cases AOS to SOA, SOA to AOS, and AOS to AOS."""
-    aos_type = np.dtype(list(fields.items()))
+    aos, soa = "F, x", "x, F"
 
-    def aos(raw: Bytes) -> list[Array]:
-        points_view = raw.view(aos_type)
-        return [points_view[name] for name in fields]
+    def views(raw: Bytes, side: str) -> list[Array]:
+        if side == aos:
+            records = raw.view(np.dtype(list(fields.items())))
+            return [records[name] for name in fields]
+        ends = np.cumsum([points * np.dtype(kind).itemsize for kind in fields.values()])
+        parts = np.split(raw, ends[:-1])
+        return [part.view(kind) for part, kind in zip(parts, fields.values(), strict=True)]
 
-    def soa(raw: Bytes) -> list[Array]:
-        views = []
-        begin = 0
-        for kind in fields.values():
-            end = begin + points * np.dtype(kind).itemsize
-            views.append(raw[begin:end].view(kind))
-            begin = end
-        return views
-
-    def whole(raw: Bytes) -> list[Array]:
-        return [raw]
-
-    extents = {"x": points}
-    for sides, of_source, of_target in (
-        (("F, x", "x, F"), aos, soa),
-        (("x, F", "F, x"), soa, aos),
-        (("F, x", "F, x"), whole, whole),
-    ):
-        yield layouts(
-            space,
-            extents,
-            fields,
-            sides,
-            lambda source, target, a=of_source, b=of_target: list(  # type: ignore[misc]
-                zip(b(target), a(source), strict=True)
-            ),
-        )
+    for sides in ((aos, soa), (soa, aos)):
+        yield layouts(space, {"x": points}, fields, sides, views)
+    yield layouts(space, {"x": points}, fields, (aos, aos), whole)
 
 
 def blocked(
@@ -150,16 +139,14 @@ def blocked(
     `shapes` are those of both memories, and `order` brings the second one to the first.
     """
 
-    def records(raw: Bytes) -> Array:
-        return raw.view("f4").reshape(shapes[0])
+    def views(raw: Bytes, side: str) -> list[Array]:
+        values = raw.view("f4")
+        if side == names[0]:
+            return [values.reshape(shapes[0])]
+        return [values.reshape(shapes[1]).transpose(order)]
 
-    def blocks(raw: Bytes) -> Array:
-        view: Array = raw.view("f4").reshape(shapes[1]).transpose(order)
-        return view
-
-    kinds = alike(fields, "f4")
-    yield layouts(space, extents, kinds, names, lambda a, b: [(blocks(b), records(a))])
-    yield layouts(space, extents, kinds, names[::-1], lambda a, b: [(records(b), blocks(a))])
+    for sides in (names, names[::-1]):
+        yield layouts(space, extents, alike(fields, "f4"), sides, views)
 
 
 def images(space: Space, scale: int) -> Iterator[Case]:
@@ -198,4 +185,4 @@ def conversion_cases(full: bool) -> Iterator[Case]:
     both_2d = (tiles, 8, tiles, 8, 2), (tiles, tiles, 2, 8, 8)
     extents, tiled = {"x": side, "y": side}, "x:8, y:8, F, x, y"
     yield from blocked(space, extents, 2, ("F, x, y", tiled), both_2d, (0, 3, 1, 4, 2))
-    yield layouts(space, extents, alike(2, "f4"), (tiled, tiled), lambda a, b: [(b, a)])
+    yield layouts(space, extents, alike(2, "f4"), (tiled, tiled), whole)

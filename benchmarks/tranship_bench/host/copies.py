@@ -73,7 +73,7 @@ def engine_variant(
     """Returns the variant of the engine's copy."""
     run = engine_run(engine, source, target)
     threads = engine.threads
-    return into(raw_target, expected, "tranship", run, timed="python", threads=threads, **how)
+    return into(raw_target, expected, "tranship", run, threads=threads, **how)
 
 
 def memcpy_variant(source: Bytes, target: Bytes) -> Variant:
@@ -83,7 +83,7 @@ def memcpy_variant(source: Bytes, target: Bytes) -> Variant:
 
 def numpy_variant(work: Callable[[], object], raw_target: Bytes, expected: Bytes) -> Variant:
     """Returns the variant of NumPy's own assignment."""
-    return into(raw_target, expected, "numpy", timed(work), timed="python", threads=1)
+    return into(raw_target, expected, "numpy", timed(work), threads=1)
 
 
 @measures("contiguous", "plain copies of 8 to 256 MiB, beside memcpy and NumPy")

@@ -21,10 +21,9 @@ import numpy as np
 from tranship.engine import Engine
 
 from .. import _loops
-from ..harness import Bench, Variant, blank, mean_of, random_bytes, same, spoil, timed
-from ..processes.data import seeded
+from ..harness import Bench, Variant, blank, mean_of, random_bytes, same, seeded, spoil, timed
 from ..processes.peer import Other
-from ..processes.remote import SEED_HERE, measure_beside_nixl
+from ..processes.remote import measure_beside_nixl
 from ..registry import measures
 from .copies import into, many
 
@@ -54,7 +53,7 @@ def small_here(bench: Bench, engine: Engine) -> None:
         "numpy": lambda: np.copyto(target, source),
     }
     variants = [
-        into(target, source, name, mean_of(work, count), timed="python", copies=count)
+        into(target, source, name, mean_of(work, count), copies=count)
         for name, work in python.items()
     ]
     memcpy = partial(_loops.time_memcpy, *addresses, count)
@@ -89,22 +88,19 @@ def many_here(bench: Bench, engine: Engine) -> None:
         run = mean_of(work, rounds)
         return lambda: run() / count
 
-    variants = [
-        into(target, source, name, each(work), timed="python", pairs=count)
-        for name, work in ways.items()
-    ]
+    variants = [into(target, source, name, each(work), pairs=count) for name, work in ways.items()]
     bench.measure(f"{count} pairs of 512 B in this process, each", variants, 0, 15)
 
 
 def small_there(bench: Bench, engine: Engine, other: Other) -> None:
     """Measures 8 B to a plain and to a shared array, each copy waited for."""
     count = bench.pick(5000, 50)
-    source = seeded((1,), "f8", SEED_HERE)
+    source = seeded((1,), "f8")
     variants = []
     for kind in ("plain", "shared"):
         run = many(engine, source, other.array(kind, kind, (1,), "f8"), count)
         name = f"tranship, {kind} array, from Python"
-        variants.append(other.variant(name, run, kind, SEED_HERE, timed="python", copies=count))
+        variants.append(other.variant(name, run, kind, copies=count))
     measure_beside_nixl(bench, "8 B to another process", variants, (1, 8), 15, operations=count)
 
 
@@ -137,11 +133,10 @@ def priority(bench: Bench) -> None:
                 event.wait()
             return elapsed
 
-        how = {"timed": "python"}
         words = f"behind {LARGE_COPIES} x {large.size >> 20} MiB"
         ways = [
-            Variant("alone", alone, arrived, prepare, how),
-            Variant(words, behind, all_arrived, prepare, how),
+            Variant("alone", alone, arrived, prepare),
+            Variant(words, behind, all_arrived, prepare),
         ]
         case = "1 MiB at high priority"
         bench.measure(case, ways, small.size, 41, "alone")

@@ -17,15 +17,13 @@ import numpy as np
 from tranship.engine import Engine
 
 from ..gpu.copies import SHORT_TIMES, Side, gpu_count, gpu_engine
-from ..harness import Bench, Bytes, Variant, blank, waited
-from ..processes.data import seeded
+from ..harness import Bench, Bytes, Variant, blank, seeded, waited
 from ..processes.peer import Other
 from ..registry import measures
 from .copies import into
 
 TOTAL_BYTES = 64 << 20
 PIECE_BYTES = (4096, 512)
-SEED = 1
 
 
 class Scattered:
@@ -34,10 +32,10 @@ class Scattered:
     def __init__(self, bench: Bench, piece_bytes: int) -> None:
         self.bytes = bench.pick(TOTAL_BYTES, 64 * piece_bytes)
         count = self.bytes // piece_bytes
-        order = np.random.default_rng(SEED)
+        order = np.random.default_rng(1)
         read, written = order.permutation(count), order.permutation(count)
         self.offsets = read * piece_bytes, written * piece_bytes, np.full(count, piece_bytes)
-        self.wanted: Bytes = seeded((self.bytes,), "u1", SEED)
+        self.wanted: Bytes = seeded((self.bytes,), "u1")
         self.source = np.empty_like(self.wanted)
         self.source.reshape(count, -1)[read] = self.wanted.reshape(count, -1)[written]
         self.case = f"{self.bytes >> 20} MiB in {count} scattered pieces of {piece_bytes} B"
@@ -50,7 +48,7 @@ class Scattered:
 def whole(engine: Engine, source: Any, target: Any, times: int = 1) -> Variant:
     """Returns the variant of one piece; the case's own variant checks what arrives."""
     run = waited(partial(engine.copy, source, target), times=times)
-    return Variant("one piece", run, conditions={"timed": "python"})
+    return Variant("one piece", run)
 
 
 @measures("lists", "64 MiB in scattered pieces, within a process and to another one")
@@ -69,7 +67,7 @@ def lists(bench: Bench) -> None:
             target = blank(pieces.bytes)
             run = pieces.run(engine, pieces.source, target)
             variants = [
-                into(target, pieces.wanted, "tranship", run, timed="python"),
+                into(target, pieces.wanted, "tranship", run),
                 whole(engine, pieces.source, target),
             ]
             case = f"{pieces.case}, within a process"
@@ -95,7 +93,7 @@ def between(
     there = other.array("pieces", kind, (pieces.bytes,), "u1")
     path = str(engine.plan(source, there))
     run = pieces.run(engine, source, there, times)
-    ours = other.variant("tranship", run, "pieces", SEED, timed="python", path=path)
+    ours = other.variant("tranship", run, "pieces", path=path)
     variants = [ours, whole(engine, source, there, times)]
     bench.measure(case, variants, pieces.bytes * times, 9, "one piece")
     other.ask("withdraw", name="pieces")

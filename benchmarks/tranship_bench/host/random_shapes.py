@@ -14,8 +14,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["CLASSES", "RandomShape", "random_shapes"]
-
 T = TypeVar("T")
 Type = np.dtype[Any]
 

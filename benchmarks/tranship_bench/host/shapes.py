@@ -30,12 +30,7 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Options(SeedOptions):
-    """Options of benchmarks of random shapes.
-
-    Attributes:
-        sizes: Sizes in MiB, which take turns; empty: the benchmark's own, or 1 in small size.
-        classes: Classes of shapes, which take turns: "round", "odd", "sliced", "broadcast".
-    """
+    """Options of benchmarks of random shapes."""
 
     sizes: tuple[int, ...] = option((), "Sizes of the arrays in MiB.", counts, "LIST")
     classes: tuple[str, ...] = option(
@@ -90,9 +85,9 @@ def assign(case: RandomShape, source: Array, target: Array) -> None:
 def shapes(bench: Bench) -> None:
     """Measures random shapes, reports their quantiles, and prints a table of them."""
     options = bench.options
-    count = options.cases or bench.pick(50, 6)
+    count = bench.draw_count(50, 6)
     sizes = options.sizes or (bench.pick(64, 1),)
-    bench.conditions = {"seed": options.seed, "size_mib": list(sizes)}
+    bench.conditions["size_mib"] = list(sizes)
     if options.classes != CLASSES:
         bench.conditions["classes"] = list(options.classes)
     cases = list(random_shapes(options.seed, count, sizes, options.classes))

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from .places import Shape, memory, vector_shape
 from .simulated import Run
 
-__all__ = ["APPLICATIONS", "Application", "iteration_s"]
-
 MEBI = 1 << 20
 
 Endings = list[list[int]]

@@ -12,8 +12,6 @@ from ..registry import simulates
 from .places import instance_shape, memory, vector_shape
 from .simulated import Run, SimulatedBench, Style
 
-__all__ = ["channel_rates"]
-
 HOST = ("ZCM", "REG", "SYS")
 
 ROWS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (

@@ -54,7 +54,7 @@ def halo(run: Run, gpus: int) -> None:
 def scale(bench: SimulatedBench) -> None:
     """Simulates both patterns over the range of sizes."""
     machine = bench.on("h200-8")
-    sizes = bench.choose((2, 8, 16, 80, 800, 8_000, 100_000), (2, 8, 16, 160))
+    sizes = bench.pick((2, 8, 16, 80, 800, 8_000, 100_000), (2, 8, 16, 160))
     patterns: tuple[tuple[str, Pattern], ...] = (("shift", shift), ("halo", halo))
     # The peak of memory is the whole process's: in ascending order, it belongs to each size.
     for gpus in sizes:

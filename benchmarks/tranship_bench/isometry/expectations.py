@@ -9,8 +9,6 @@ from typing import Any
 
 from tranship.errors import Error, NotFound
 
-__all__ = ["Expectation", "expectations_of", "measure_of", "parse"]
-
 Line = dict[str, Any]
 
 FOLDER = Path(__file__).resolve().parents[1] / "expected"

@@ -36,13 +36,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ..harness import Bench, SkippedError, Variant, timed
+from ..harness import Bench, SkippedError, Variant, take_turns, timed
 from ..registry import measures
 from .pipelining import SCENARIOS
 from .planners import ALL_PLANNERS, PAIRS, PLAIN_PLANNERS, baseline_of
 from .real_places import SHARED, FarStores, Form, LackingError, Stores, World, open_world
-
-__all__ = ["WholeHops"]
 
 FULL_POINTS, SMALL_POINTS = 2 << 20, 1 << 12
 FULL_NUMBER, SMALL_NUMBER = 8, 2
@@ -102,15 +100,15 @@ class Batch:
 
     def prepare(self) -> None:
         """Spoils the target and drops source files from the cache, before each repetition."""
-        self.target.spoil()
-        self.source.forget()
+        self.target.each("spoil")
+        self.source.each("forget")
 
     def transfer(self, planner: Any = "automatic") -> None:
         """Copies all instances at once and waits until the last has reached its target."""
         copy = functools.partial(self.world.engine.copy, planner=planner)
         for event in [*map(copy, self.source.views, self.target.views)]:
             event.wait(timeout=WAIT_S)
-        self.target.flush()
+        self.target.each("flush")
 
     def plan(self, planner: Any = "automatic") -> Any:
         """Returns the plan of each transfer."""
@@ -135,15 +133,16 @@ class WholeHops:
     """Sequential hops of whole instances, as Legion makes them with Realm (6.1).
 
     Next to GPUs and files, instances as large as the transferred one are made in host memory:
-    `slots` of them on each side. A hop starts when the one before has ended.
+    `slots` of them on each side, in the source's form or another one. A hop starts when the one
+    before has ended.
     """
 
-    def __init__(self, batch: Batch, slots: int) -> None:
+    def __init__(self, batch: Batch, slots: int, form: Form | None = None) -> None:
         self.batch = batch
         self.slots = slots
         source, target = batch.ends
         remote = target.endswith("*")
-        world, form = batch.world, batch.source.form
+        world, form = batch.world, form or batch.source.form
         outer_target = target.rstrip("*") in OUTER
         self.near: Stores | None = None
         self.far: FarStores | None = None
@@ -191,7 +190,7 @@ class WholeHops:
         with ThreadPoolExecutor(self.slots) as pool:
             for future in [pool.submit(carry, k) for k in range(len(self.batch.source.views))]:
                 future.result()
-        self.batch.target.flush()
+        self.batch.target.each("flush")
 
     def close(self) -> None:
         """Releases the intermediate instances."""
@@ -200,9 +199,7 @@ class WholeHops:
                 stage.close()
 
 
-def each_case(
-    bench: Bench, world: World, cases: list[Ends], measure: Callable[[Ends], None]
-) -> None:
+def each_case(bench: Bench, cases: list[Ends], measure: Callable[[Ends], None]) -> None:
     """Measures the possible cases; a note names each other case and the reason.
 
     Raises:
@@ -244,7 +241,7 @@ def figure7(bench: Bench) -> None:
                 whole.close()
             batch.close()
 
-        each_case(bench, world, list(SCENARIOS), measure)
+        each_case(bench, list(SCENARIOS), measure)
 
 
 @measures("isometry-figure9a-measured", "full and simple paths, on this machine")
@@ -279,7 +276,7 @@ def compare_planners(bench: Bench, planners: tuple[str, ...], *, soa: bool) -> N
             for batch in batches.values():
                 batch.close()
 
-        each_case(bench, world, list(PAIRS), measure)
+        each_case(bench, list(PAIRS), measure)
 
 
 def predicted_s(plan: Any) -> float:
@@ -304,12 +301,8 @@ def batch_for(
 
 def measure_rates(bench: Bench, case: str, ways: list[tuple[Batch, Variant]]) -> None:
     """Repeats variants of unequal numbers of bytes in turns; ratios are of rates."""
-    seconds: dict[str, list[float]] = {way.name: [] for _, way in ways}
-    for turn in range(bench.pick(2, 1) + 1):
-        for _, way in ways:
-            elapsed = bench.repeat_once(case, way)
-            if turn > 0:
-                seconds[way.name].append(elapsed)
+    works = {way.name: functools.partial(bench.repeat_once, case, way) for _, way in ways}
+    seconds = take_turns(works, bench.pick(2, 1))
     rates = {way.name: batch.bytes / statistics.median(seconds[way.name]) for batch, way in ways}
     for batch, way in ways:
         other = baseline_of(way.name)
@@ -336,7 +329,7 @@ def figure11(bench: Bench) -> None:
                 packed.close()
                 batch.close()
 
-        each_case(bench, world, [("FBM", "FBM*"), ("FBM", "SYS*")], measure)
+        each_case(bench, [("FBM", "FBM*"), ("FBM", "SYS*")], measure)
 
 
 class PackedHops(WholeHops):
@@ -344,12 +337,7 @@ class PackedHops(WholeHops):
 
     def __init__(self, batch: Batch, soa: bool) -> None:
         self.soa = soa
-        super().__init__(batch, 1)
-        if soa:
-            form = Form(batch.source.form.points, soa=True)
-            self.close()
-            self.near = batch.world.here(batch.world.stage, form, 1)
-            self.far = batch.world.there(SHARED, form, 1) if self.far else None
+        super().__init__(batch, 1, Form(batch.source.form.points, soa))
 
     def hop(self, source: Any, target: Any) -> None:
         """Copies field by field if the hop packs into the pinned instance; else all at once."""

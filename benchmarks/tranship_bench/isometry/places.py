@@ -7,11 +7,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-__all__ = [
-    *("WORDS", "Shape", "instance_shape", "kind_of", "memory", "node_of", "staged_path"),
-    "vector_shape",
-]
-
 WORDS = {
     "SYS": "host0",
     "ZCM": "pinned0",

@@ -50,9 +50,9 @@ PLAIN_PLANNERS = ("simple", "full")
 ALL_PLANNERS = ("simple", "full", "spsl", "spdl")
 
 
-def baseline_of(planner: str) -> str | None:
-    """Returns the planner that another one is compared with."""
-    return {"full": "simple", "simple": None}.get(planner, "full")
+def baseline_of(planner: str) -> str:
+    """Returns the planner that another one is compared with; "" for the simple one."""
+    return {"full": "simple", "simple": ""}.get(planner, "full")
 
 
 @simulates("isometry-figure9a", "full and simple paths, simulated")
@@ -72,17 +72,14 @@ def compare(bench: SimulatedBench, planners: tuple[str, ...], shape: Shape) -> N
     machine = bench.on("sapling")
     number = bench.pick(64, 8)
     small = [pair for pair in PAIRS if pair in (("SYS", "SYS*"), ("SYS", "DSK"), ("FBM", "DSK"))]
-    for source, target in bench.choose(PAIRS, small):
-        medians: dict[str, float] = {}
+    for source, target in bench.pick(PAIRS, small):
         for planner in planners:
             run = Run(machine, Style(planner, planner=planner))
             run.batch((memory(source), memory(target)), shape, number)
-            seconds = medians[planner] = run.finish()
-            other = baseline_of(planner)
-            against = (other, medians[other]) if other else None
+            seconds = run.finish()
             facts: dict[str, Any] = {"instances": number, "path": run.path_of(0)}
             case = f"{source} to {target}"
-            bench.simulated(case, planner, run.bytes, seconds, against, **facts)
+            bench.simulated(case, planner, run.bytes, seconds, baseline_of(planner), **facts)
 
 
 def transfer_graph(machine: str) -> list[dict[str, Any]]:
@@ -103,7 +100,6 @@ def figure10(bench: SimulatedBench) -> None:
     """Simulates one instance between the system memories of two nodes, by both planners."""
     machine = bench.on("sapling")
     graph = transfer_graph(machine)
-    against: tuple[str, float] | None = None
     for planner in PLAIN_PLANNERS:
         run = Run(machine, Style(planner, planner=planner))
         task = run.copy((memory("SYS"), memory("SYS*")), instance_shape())
@@ -111,5 +107,5 @@ def figure10(bench: SimulatedBench) -> None:
         path = run.path_of(task)
         values: dict[str, float] = {"hops": len(path) - 1}
         facts = {"path": path, "graph": graph}
-        bench.simulated("SYS to SYS*", planner, run.bytes, seconds, against, values, **facts)
-        against = (planner, seconds)
+        other = baseline_of(planner)
+        bench.simulated("SYS to SYS*", planner, run.bytes, seconds, other, values, **facts)

@@ -8,29 +8,27 @@ the layout of the memory behind them.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tranship import _core
-from tranship.arrays import File
 from tranship.engine import Engine
 from tranship.errors import Error
 from tranship.peer import Peer
 
-from ..files.disk import file_holds, forget, spoil_file, write_file
-from ..gpu.copies import Side
-from ..harness import Array, Bench, as_bytes, nothing, same
-from ..processes.data import seeded
-from ..processes.peer import Program, child_environment
+from ..files.disk import FileSide, write_file
+from ..gpu.copies import Side, gpu_count
+from ..harness import Array, Bench, as_bytes, nothing, seeded
+from ..processes.child import Service
+from ..processes.peer import Child
 
 FIELDS = 8
 SEED = 7
@@ -73,107 +71,103 @@ class Form:
         return np.ascontiguousarray(array.T) if self.soa else array
 
 
-@dataclass
-class Store:
-    """One instance in a memory of this process.
-
-    Attributes:
-        view: What the engine copies.
-        fill: Function that writes a content, without a copy of the engine.
-        spoil: Function that writes the pattern.
-        holds: Function that returns whether the instance holds a content. Files are read from the
-            disk, not from the page cache; GPU memory is read by bare copies of the driver.
-        flush: Function that waits until the instance is on the disk.
-        forget: Function that drops a file from the page cache, so that reads reach the disk.
-        close: Function that removes the instance's file.
-    """
-
-    view: Any
-    fill: Callable[[Array], None]
-    spoil: Callable[[], None]
-    holds: Callable[[Array], bool]
-    flush: Callable[[], None] = nothing
-    forget: Callable[[], None] = nothing
-    close: Callable[[], None] = nothing
-
-
-def make_store(engine: Engine, word: str, form: Form, path: Path, device: int) -> Store:
+def make_side(engine: Engine, word: str, form: Form, path: Path, device: int) -> Side | FileSide:
     """Returns an instance in the memory of that name; `path` is for files."""
     if word == "DSK":
         write_file(path, None, form.bytes)
         layout = "F, x, c" if form.soa else "F, c, x"
         extents = {"x": form.points, "c": FIELDS}
-        file = File(path, extents=extents, fields="u4", layout=layout, mode="r+")
-        return Store(
-            file,
-            lambda content: write_file(path, content, content.nbytes),
-            partial(spoil_file, path),
-            partial(file_holds, path),
-            file.flush,
-            partial(forget, path),
-            partial(path.unlink, missing_ok=True),
-        )
+        return FileSide(path, extents=extents, fields="u4", layout=layout)
     memories = {"ZCM": "pinned", "FBM": f"device{device}", SHARED: "host", "SYS": "pageable"}
-    side = Side(engine, memories[word], form.shape, "u4")
-    return Store(
-        side.array.transpose((1, 0)) if form.soa else side.array,
-        lambda content: side.write(as_bytes(content)),
-        side.spoil,
-        lambda content: same(side.read(), as_bytes(content)),
-    )
+    return Side(engine, memories[word], form.shape, "u4")
 
 
 class Stores:
-    """Several instances of one form in a memory of this process."""
+    """Several instances of one form in a memory of this process.
+
+    Attributes:
+        views: What the engine copies: points by fields.
+    """
 
     def __init__(
         self, engine: Engine, word: str, form: Form, count: int, prefix: Path, device: int = 0
     ) -> None:
         self.form = form
         paths = [prefix.with_name(f"{prefix.name}-{k}.bin") for k in range(count)]
-        self.stores = [make_store(engine, word, form, path, device) for path in paths]
-        self.views = [store.view for store in self.stores]
+        self.sides = [make_side(engine, word, form, path, device) for path in paths]
+        arrays = [side.array for side in self.sides]
+        turned = form.soa and word != "DSK"  # a file has a layout of its own
+        self.views = [array.transpose((1, 0)) for array in arrays] if turned else arrays
 
     def fill(self) -> None:
-        """Fills each instance with its own content."""
-        for k, store in enumerate(self.stores):
-            store.fill(self.form.content(k))
-
-    def spoil(self) -> None:
-        """Spoils all instances, so that copies that do nothing are detected."""
-        for store in self.stores:
-            store.spoil()
+        """Fills each instance with its own content, without a copy of the engine."""
+        for k, side in enumerate(self.sides):
+            side.write(as_bytes(self.form.content(k)))
 
     def holds(self) -> bool:
         """Returns whether each instance has its content."""
-        return all(store.holds(self.form.content(k)) for k, store in enumerate(self.stores))
+        return all(side.holds(self.form.content(k)) for k, side in enumerate(self.sides))
 
-    def flush(self) -> None:
-        """Waits until all instances have reached their memory, such as the disk."""
-        for store in self.stores:
-            store.flush()
-
-    def forget(self) -> None:
-        """Drops files from the page cache, so that reads reach the disk."""
-        for store in self.stores:
-            store.forget()
+    def each(self, do: str) -> None:
+        """Spoils all instances; files are also flushed, forgotten and closed."""
+        for side in self.sides:
+            getattr(side, do, nothing)()
 
     def close(self) -> None:
         """Removes the instances' files."""
-        for store in self.stores:
-            store.close()
+        self.each("close")
 
 
-class Neighbour(Program):
+class Neighbourhood(Service):
+    """The process in place of the other node: makes instances, exports them, compares them."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.groups: dict[str, Stores] = {}
+        # The first process takes the first GPU; if there are more GPUs, this process has its own.
+        self.device = min(1, gpu_count(engine) - 1)
+
+    def make_stores(
+        self, name: str, word: str, points: int, soa: bool, count: int, prefix: str
+    ) -> None:
+        """Makes and exports instances."""
+        form = Form(points, soa)
+        stores = Stores(self.engine, word, form, count, Path(prefix), self.device)
+        stores.each("spoil")
+        self.groups[name] = stores
+        for k, view in enumerate(stores.views):
+            self.engine.export(f"{name}-{k}", view)
+
+    def each(self, name: str, what: str) -> None:
+        """Spoils or flushes instances."""
+        self.groups[name].each(what)
+
+    def holds(self, name: str) -> bool:
+        """Returns whether each instance has its content."""
+        return self.groups[name].holds()
+
+    def move(self, source: str, number: int, target: str, target_number: int) -> None:
+        """Copies one instance into another."""
+        view = self.groups[source].views[number]
+        self.engine.copy(view, self.groups[target].views[target_number]).wait(timeout=120)
+
+    def drop_stores(self, name: str) -> None:
+        """Ends the export of instances."""
+        stores = self.groups.pop(name)
+        for k in range(len(stores.views)):
+            self.engine.withdraw(f"{name}-{k}")
+        stores.close()
+
+
+class Neighbour(Child):
     """A process with an engine in place of another node, and the connection to it."""
 
     def __init__(self, engine: Engine) -> None:
-        command = [sys.executable, "-m", "tranship_bench.isometry.neighbour"]
-        super().__init__(command, child_environment(), name="the other process")
+        super().__init__(Neighbourhood)
         self._asking = threading.Lock()
-        self.peer: Peer = engine.connect(self.answer()["contact"])
+        self.peer: Peer = engine.connect(self.contact)
 
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, do: str, **arguments: Any) -> Any:
         """Sends a request and waits for its answer; any thread may call it."""
         with self._asking:
             return super().ask(do, **arguments)
@@ -189,20 +183,13 @@ class FarStores:
         other.ask("make_stores", name=self.name, prefix=os.fspath(prefix), **how)
         self.views = [other.peer[f"{self.name}-{k}"] for k in range(count)]
 
-    def _do(self, do: str) -> Any:
-        return self.other.ask("stores", name=self.name, what=do)["result"]
-
-    def spoil(self) -> None:
-        """Spoils all instances."""
-        self._do("spoil")
+    def each(self, do: str) -> None:
+        """Spoils or flushes all instances."""
+        self.other.ask("each", name=self.name, what=do)
 
     def holds(self) -> bool:
         """Returns whether each instance has its content, as the other process compares it."""
-        return bool(self._do("holds"))
-
-    def flush(self) -> None:
-        """Waits until all instances are on the disk."""
-        self._do("flush")
+        return bool(self.other.ask("holds", name=self.name))
 
     def move(self, number: int, target: FarStores, target_number: int) -> None:
         """Has the other process copy one of its instances into another, and waits."""

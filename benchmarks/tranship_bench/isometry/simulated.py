@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,20 +11,14 @@ import numpy as np
 
 from tranship.simulation import Simulation
 
-from ..harness import Bench, Report
+from ..harness import Bench, MismatchError, Report
 from ..results import Line, make_line, rounded
 from .expectations import Expectation, expectations_of, measure_of
 from .places import Shape, staged_path
 
-__all__ = ["TRANSHIP", "IncompleteError", "OffError", "Run", "SimulatedBench", "Style"]
-
 
 class OffError(Exception):
     """A simulated result differs from the paper's or the design's value; all lines are reported."""
-
-
-class IncompleteError(Exception):
-    """A simulated transfer did not end, or bytes are missing: nothing may be reported."""
 
 
 @dataclass(frozen=True)
@@ -139,16 +133,16 @@ class Run:
         """Simulates to the end, verifies, and returns when the last task ended.
 
         Raises:
-            IncompleteError: a task did not end, or not all bytes arrived.
+            MismatchError: a task did not end, or not all bytes arrived.
         """
         self.simulation.run()
         times = np.asarray(self.simulation.times())
         ended = len(times) == self.count and bool(np.isfinite(times).all())
         if not ended or bool((times[:, 1] < times[:, 0]).any()):
-            raise IncompleteError(f"{self.style.name}: a simulated task did not end")
+            raise MismatchError(f"{self.style.name}: a simulated task did not end")
         moved = int(self.simulation.statistics["bytes"])
         if moved != self.bytes:
-            raise IncompleteError(
+            raise MismatchError(
                 f"{self.style.name}: {self.bytes} bytes were to be moved, the simulation says "
                 f"{moved}"
             )
@@ -171,12 +165,19 @@ class Run:
 
 
 class SimulatedBench(Bench):
-    """One run of one simulated benchmark, whose lines are compared with the paper's numbers."""
+    """One run of one simulated benchmark, whose lines are compared with the paper's numbers.
+
+    Attributes:
+        chosen_machine: Profile that the user asked for, if any.
+        size: "full" or "small".
+        medians: Median seconds of the lines that were reported, by case and variant.
+    """
 
     def __init__(self, name: str, *, full: bool, machine: str | None, report: Report) -> None:
         super().__init__(name, full=full, machine=machine, report=report)
         self.chosen_machine = machine
         self.size = "full" if full else "small"
+        self.medians: dict[str, dict[str, float]] = {}
         self._expectations = expectations_of(name)
         self._met: set[Expectation] = set()
         self._machines: set[str] = set()
@@ -188,17 +189,13 @@ class SimulatedBench(Bench):
         self._machines.add(self.machine)
         return self.machine
 
-    def choose(self, full: Iterable[Any], small: Iterable[Any]) -> list[Any]:
-        """Returns the cases for the size that runs."""
-        return list(full if self.full else small)
-
     def simulated(
         self,
         case: str,
         variant: str,
         count: int,
         seconds: float | Sequence[float],
-        against: tuple[str, float] | None = None,
+        baseline: str = "",
         values: dict[str, float] | None = None,
         **conditions: Any,
     ) -> Line:
@@ -209,16 +206,18 @@ class SimulatedBench(Bench):
             variant: Name of the style or design.
             count: Bytes moved; 0 where the line is not about a rate.
             seconds: Simulated seconds, unless the conditions say otherwise.
-            against: Name of the baseline and its median seconds.
+            baseline: Variant whose line of this case came before, which the others are beside.
             values: Further numbers.
             conditions: Conditions of the line.
         """
         times = [seconds] if isinstance(seconds, float) else list(seconds)
         line = make_line(self.name, case, variant, self.machine, self.commit, count, times)
         line["simulated"] = True
-        if against is not None:
-            ratio = against[1] / statistics.median(times)
-            line |= {"ratio": rounded(ratio), "baseline": against[0]}
+        medians = self.medians.setdefault(case, {})
+        medians[variant] = statistics.median(times)
+        if baseline not in ("", variant):
+            ratio = medians[baseline] / medians[variant]
+            line |= {"ratio": rounded(ratio), "baseline": baseline}
         if values:
             line["values"] = values
         small = {} if self.full else {"size": "small"}

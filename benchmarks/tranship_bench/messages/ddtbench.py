@@ -39,6 +39,9 @@ SPECFEM_CM = (
     ((3801, 152001), (801, 7209)),
     ((1957, 39929), (245, 1225)),
 )
+BEGINS_AT = 256
+"""Bytes to whose multiples the arrays of a layout are aligned."""
+
 NO_PLACES = np.zeros(0, np.int32)
 Four = tuple[int, int, int, int]
 
@@ -223,6 +226,41 @@ def one_of_each(
     yield from found.values()
 
 
+class Layout:
+    """Arrays of one message that lie one behind the other in a block of memory.
+
+    Attributes:
+        kinds: Types of the arrays.
+        begins: Where in the block each array begins.
+        span: Bytes of the block.
+        nbytes: Bytes of the elements that are sent.
+    """
+
+    def __init__(self, kinds: list[Datatype]) -> None:
+        self.kinds = kinds
+        sizes = [-(-kind.true_upper_bound // BEGINS_AT) * BEGINS_AT for kind in kinds]
+        ends = [int(end) for end in np.cumsum(sizes)]
+        self.begins = [0, *ends[:-1]]
+        self.span = ends[-1]
+        self.nbytes = sum(kind.nbytes for kind in kinds)
+
+    def arrays_in(self, memory: Any) -> list[Any]:
+        """Returns the arrays in a block of memory of the host or of a GPU."""
+        pairs = zip(self.begins, self.kinds, strict=True)
+        return [memory[begin : begin + kind.true_upper_bound] for begin, kind in pairs]
+
+
+def packing(
+    arrays: list[Any], packed: Any, kinds: list[Datatype], unpacks: bool = False
+) -> tuple[list[Any], list[Any]]:
+    """Returns the pairs of arrays of a pack or an unpack, and their types."""
+    pairs = [(array, packed) for array in arrays]
+    given = list(zip(kinds, packed_places(kinds), strict=True))
+    if unpacks:
+        return [pair[::-1] for pair in pairs], [types[::-1] for types in given]
+    return pairs, given
+
+
 def mpi_type(mpi: Any, part: Part) -> Any:
     """Returns the elements of a part as an MPI type: a list of blocks, or nested vectors."""
     base = {4: mpi.FLOAT, 8: mpi.DOUBLE, 16: mpi.C_DOUBLE_COMPLEX}[part.array.dtype.itemsize]
@@ -271,13 +309,9 @@ class Message:
 
     def ours(self, unpacks: bool) -> Callable[[], None]:
         """Returns a prepared copy of the engine, started and waited for."""
-        kinds = [part.type for part in self.parts]
-        ends = [(part.array, self.packed) for part in self.parts]
-        pair_types = list(zip(kinds, packed_places(kinds), strict=True))
-        if unpacks:
-            ends = [(packed, array) for array, packed in ends]
-            pair_types = [(place, kind) for kind, place in pair_types]
-        ready = self.engine.prepare_all(ends, types=pair_types)
+        arrays, kinds = [part.array for part in self.parts], [part.type for part in self.parts]
+        pairs, given = packing(arrays, self.packed, kinds, unpacks)
+        ready = self.engine.prepare_all(pairs, types=given)
         return lambda: ready.start().wait()
 
     def by_hand(self, unpacks: bool) -> Callable[[], float]:
@@ -290,14 +324,14 @@ class Message:
         """Yields all ways to pack, or to unpack."""
         self.prepare(unpacks)
         runs: dict[str, tuple[Callable[[], float], dict[str, Any]]] = {
-            "tranship": (in_turns(self.ours(unpacks)), {"timed": "python"}),
+            "tranship": (in_turns(self.ours(unpacks)), {}),
             "by hand": (self.by_hand(unpacks), {"timed": "c++"}),
         }
         if self.mpi is not None:
             made = [mpi_type(self.mpi.mpi, part) for part in self.parts]
             whole = self.mpi.message([part.array for part in self.parts], made)
             call = in_turns(self.mpi.call(whole, self.packed, unpacks))
-            runs["mpi"] = (call, {"timed": "python", "library": self.mpi.name})
+            runs["mpi"] = (call, {"library": self.mpi.name})
         for name, (run, how) in runs.items():
             yield Variant(
                 name, run, partial(self.check, unpacks), partial(self.prepare, unpacks), how

@@ -12,20 +12,13 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from tranship.typed_ends import packed_places
-
 from ..gpu.copies import Side
 from ..gpu.crew import LATENCY_ORIENTED, WIRE, Member, open_crew
-from ..harness import Bench, blank, nothing, random_bytes, same
+from ..harness import Bench, blank, nothing, random_bytes
 from ..registry import measures
-from .ddtbench import cases, one_of_each
+from .ddtbench import Layout, cases, one_of_each, packing
 
 __all__ = ["gpu_messages"]
-
-BEGINS_AT = 256
-"""Bytes to whose multiples arrays are aligned."""
 
 
 class MessageMember(Member):
@@ -33,52 +26,42 @@ class MessageMember(Member):
 
     def load(self, case: str) -> None:
         parts = dict(cases())[case]()
-        self.kinds = [part.type for part in parts]
-        self.sizes = [-(-kind.true_upper_bound // BEGINS_AT) * BEGINS_AT for kind in self.kinds]
-        ends = [int(end) for end in np.cumsum(self.sizes)]
-        self.begins = [0, *ends[:-1]]
-        span, nbytes = ends[-1], sum(kind.nbytes for kind in self.kinds)
+        self.layout = Layout([part.type for part in parts])
+        kinds, span, nbytes = self.layout.kinds, self.layout.span, self.layout.nbytes
         self.content = [random_bytes(span, rank + 1) for rank in (0, 1)]
         source, self.target = (Side(self.engine, self.device, (span,), "u1") for _ in range(2))
         out, self.arrived = (Side(self.engine, self.device, (nbytes,), "u1") for _ in range(2))
         self.source, self.out = source.array, out.array
         source.write(self.content[self.rank])
         self.wanted = blank(span)
-        packed = self.engine.pack(self.parts_of(self.content[1 - self.rank]), self.kinds)
-        self.engine.unpack(packed, self.parts_of(self.wanted), self.kinds)
+        arrays_in = self.layout.arrays_in
+        packed = self.engine.pack(arrays_in(self.content[1 - self.rank]), kinds)
+        self.engine.unpack(packed, arrays_in(self.wanted), kinds)
         self.export("target", self.target.array)
         self.export("arrived", self.arrived.array)
 
     def connect(self) -> None:
-        engine, kinds, places = self.engine, self.kinds, packed_places(self.kinds)
-        source, target = self.parts_of(self.source), self.parts_of(self.target.array)
+        engine, kinds, arrays_in = self.engine, self.layout.kinds, self.layout.arrays_in
+        source, target = arrays_in(self.source), arrays_in(self.target.array)
         peer = self.peers[1 - self.rank]
         assert peer is not None
         # The types count from the first byte of the other process's one array.
-        spans = self.parts_of(peer["target"])
+        spans = arrays_in(peer["target"])
         self.direct = engine.prepare_all(
             list(zip(source, spans, strict=True)), types=list(zip(kinds, kinds, strict=True))
         )
-        self.pack = engine.prepare_all(
-            [(array, self.out) for array in source], types=list(zip(kinds, places, strict=True))
-        )
+        pairs, given = packing(source, self.out, kinds)
+        self.pack = engine.prepare_all(pairs, types=given)
         self.wire = engine.prepare(self.out, peer["arrived"])
-        self.unpack = engine.prepare_all(
-            [(self.arrived.array, array) for array in target],
-            types=list(zip(places, kinds, strict=True)),
-        )
-
-    def parts_of(self, memory: Any) -> list[Any]:
-        """Returns the arrays of the message in one block of memory."""
-        pairs = zip(self.begins, self.sizes, strict=True)
-        return [memory[begin : begin + size] for begin, size in pairs]
+        pairs, given = packing(target, self.arrived.array, kinds, unpacks=True)
+        self.unpack = engine.prepare_all(pairs, types=given)
 
     def spoil(self) -> None:
         self.target.spoil()
         self.arrived.spoil()
 
     def right(self) -> bool:
-        return same(self.target.read(), self.wanted)
+        return self.target.holds(self.wanted)
 
     def ways(self) -> Mapping[str, Callable[[], None]]:
         def step_by_step() -> None:

@@ -8,7 +8,6 @@ PyTorch and CuPy.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -17,14 +16,13 @@ import numpy as np
 
 from tranship import types
 from tranship.engine import Engine
-from tranship.typed_ends import packed_places
 from tranship.types import Datatype
 
 from ..gpu.copies import DRIVER, Side, bare, find_library, gpu_engine, raw_copy
 from ..harness import SPOILED, Array, Bench, Bytes, Variant, random_bytes, same, timed, waited
 from ..quantiles import UPPER_QUANTILES, Outcome, report_quantiles
 from ..registry import SeedOptions, measures
-from .ddtbench import Part, cases, one_of_each
+from .ddtbench import Layout, Part, cases, one_of_each, packing
 from .random_types import draw_all
 
 __all__ = ["gpu_types"]
@@ -41,39 +39,41 @@ Move = tuple[Callable[[], object], Callable[[], object]]
 """The pack and the unpack of one part of a message by a library."""
 
 
-class Library(ABC):
-    """A library that packs and unpacks: strided copies of boxes, one index for each list.
+class Torch:
+    """Packs and unpacks by PyTorch: strided copies of boxes, one index for each list.
 
     Args:
-        library: Its module.
+        module: PyTorch.
         sides: The memory of arrays, and of packed elements.
     """
 
-    def __init__(self, library: Any, sides: tuple[Side, Side]) -> None:
-        self.library = library
+    def __init__(self, module: Any, sides: tuple[Side, Side]) -> None:
+        self.module = module
         self.arrays, self.packed = (self.view(side.array) for side in sides)
 
-    @abstractmethod
     def view(self, array: Any) -> Any:
         """Returns the library's view of an array of the GPU."""
+        return self.module.as_tensor(array, device="cuda")
 
-    def type_of(self, size: int) -> Any:
-        """Returns a type of elements of that size."""
-        return getattr(self.library, {4: "int32", 8: "int64", 16: "complex128"}[size])
-
-    @abstractmethod
     def synchronize(self) -> None:
         """Waits for the GPU."""
+        self.module.cuda.synchronize()
 
-    @abstractmethod
     def listed(self, memory: Any, dense: Any, index: Array) -> Move:
         """Returns the moves between listed elements and packed ones."""
+        places = self.module.from_numpy(index).cuda()
+        return (
+            lambda: self.module.index_select(memory, 0, places, out=dense),
+            lambda: memory.index_copy_(0, places, dense),
+        )
 
-    @abstractmethod
     def boxed(
         self, memory: Any, dense: Any, shape: list[int], strides: list[int], first: int
     ) -> Move:
         """Returns the moves between a box, with its strides in elements, and packed elements."""
+        box = memory.as_strided(shape, strides, memory.storage_offset() + first)
+        packed = dense.view(shape)
+        return lambda: packed.copy_(box), lambda: box.copy_(packed)
 
     def moves(self, message: Message, parts: list[Part]) -> Iterator[Move]:
         """Yields the moves of all parts of a message."""
@@ -82,8 +82,9 @@ class Library(ABC):
             size = part.array.dtype.itemsize
             items, step = kind.nbytes // part.type.nbytes, part.type.extent // size
             end = begin + kind.true_upper_bound // size * size
-            memory = self.arrays[begin:end].view(self.type_of(size))
-            dense = self.packed[at : at + kind.nbytes].view(self.type_of(size))
+            type = getattr(self.module, {4: "int32", 8: "int64", 16: "complex128"}[size])
+            memory = self.arrays[begin:end].view(type)
+            dense = self.packed[at : at + kind.nbytes].view(type)
             at += kind.nbytes
             if part.places.size:
                 rows = part.places.astype(np.int64)[None, :] * part.length
@@ -107,43 +108,19 @@ class Library(ABC):
         return timed(partial(work, packs)), timed(partial(work, unpacks))
 
 
-class Torch(Library):
-    """PyTorch."""
+class Cupy(Torch):
+    """Packs and unpacks by CuPy."""
 
     def view(self, array: Any) -> Any:
-        return self.library.as_tensor(array, device="cuda")
+        return self.module.asarray(array)
 
     def synchronize(self) -> None:
-        self.library.cuda.synchronize()
+        self.module.cuda.runtime.deviceSynchronize()
 
     def listed(self, memory: Any, dense: Any, index: Array) -> Move:
-        places = self.library.from_numpy(index).cuda()
+        places = self.module.asarray(index)
         return (
-            lambda: self.library.index_select(memory, 0, places, out=dense),
-            lambda: memory.index_copy_(0, places, dense),
-        )
-
-    def boxed(
-        self, memory: Any, dense: Any, shape: list[int], strides: list[int], first: int
-    ) -> Move:
-        box = memory.as_strided(shape, strides, memory.storage_offset() + first)
-        packed = dense.view(shape)
-        return lambda: packed.copy_(box), lambda: box.copy_(packed)
-
-
-class Cupy(Library):
-    """CuPy."""
-
-    def view(self, array: Any) -> Any:
-        return self.library.asarray(array)
-
-    def synchronize(self) -> None:
-        self.library.cuda.runtime.deviceSynchronize()
-
-    def listed(self, memory: Any, dense: Any, index: Array) -> Move:
-        places = self.library.asarray(index)
-        return (
-            lambda: self.library.take(memory, places, out=dense),
+            lambda: self.module.take(memory, places, out=dense),
             lambda: memory.__setitem__(places, dense),
         )
 
@@ -151,9 +128,9 @@ class Cupy(Library):
         self, memory: Any, dense: Any, shape: list[int], strides: list[int], first: int
     ) -> Move:
         steps = [stride * memory.itemsize for stride in strides]
-        box = self.library.lib.stride_tricks.as_strided(memory[first:], shape, steps)
+        box = self.module.lib.stride_tricks.as_strided(memory[first:], shape, steps)
         packed = dense.reshape(shape)
-        copyto = self.library.copyto
+        copyto = self.module.copyto
         return lambda: copyto(packed, box), lambda: copyto(box, packed)
 
 
@@ -165,36 +142,25 @@ class Room:
         self.data = random_bytes(count)
         self.spoiled = np.full(count, SPOILED, np.uint8)
         self.arrays, self.packed = (Side(engine, "device0", (count,), "u1") for _ in range(2))
-        self.libraries: dict[str, Library] = {}
+        self.libraries: dict[str, Torch] = {}
         for name, kind, module in (("PyTorch", Torch, "torch"), ("CuPy", Cupy, "cupy")):
             if (library := find_library(engine, module)) is not None:
                 self.libraries[name] = kind(library, (self.arrays, self.packed))
 
 
-class Message:
-    """Elements of one array or several, which lie one behind the other in a room."""
+class Message(Layout):
+    """Elements of one array or several in a room."""
 
     def __init__(self, room: Room, kinds: list[Datatype]) -> None:
+        super().__init__(kinds)
         self.room = room
-        self.kinds = kinds
-        sizes = [-(-kind.true_upper_bound // 256) * 256 for kind in kinds]
-        ends = np.cumsum(sizes)
-        self.span = int(ends[-1])
-        self.begins = [int(end - size) for end, size in zip(ends, sizes, strict=True)]
-        self.nbytes = sum(kind.nbytes for kind in kinds)
-        self.arrays = self.parts_of(room.arrays.array)
         self.packed = room.packed.array[: self.nbytes]
         self.content = room.data[: self.span]
-        self.wanted: Bytes = room.engine.pack(self.parts_of(self.content), kinds)
-
-    def parts_of(self, memory: Any) -> list[Any]:
-        """Returns the arrays in a memory of the host or of the GPU."""
-        pairs = zip(self.begins, self.kinds, strict=True)
-        return [memory[begin : begin + kind.true_upper_bound] for begin, kind in pairs]
+        self.wanted: Bytes = room.engine.pack(self.arrays_in(self.content), kinds)
 
     def unpacked(self, packed: Bytes, memory: Bytes) -> Bytes:
         """Returns memory of the host in which the elements were unpacked."""
-        self.room.engine.unpack(packed, self.parts_of(memory), self.kinds)
+        self.room.engine.unpack(packed, self.arrays_in(memory), self.kinds)
         return memory
 
     def sector_bytes(self) -> int:
@@ -206,12 +172,8 @@ class Message:
 
     def ends(self, unpacks: bool) -> tuple[list[Any], list[Any]]:
         """Returns the pairs of arrays of a pack or an unpack, and their types."""
-        places = packed_places(self.kinds)
-        if unpacks:
-            pairs = [(self.packed, array) for array in self.arrays]
-            return pairs, list(zip(places, self.kinds, strict=True))
-        pairs = [(array, self.packed) for array in self.arrays]
-        return pairs, list(zip(self.kinds, places, strict=True))
+        arrays = self.arrays_in(self.room.arrays.array)
+        return packing(arrays, self.packed, self.kinds, unpacks)
 
     def ready(self, unpacks: bool) -> Any:
         """Returns the prepared copy."""
@@ -238,7 +200,7 @@ class Message:
         def check() -> bool:
             return same(written.read(expected.size), expected)
 
-        conditions = {"copies": TIMES, "timed": "python"}
+        conditions = {"copies": TIMES}
         return [Variant(name, run, check, clear, dict(conditions)) for name, run in runs.items()]
 
 
@@ -313,7 +275,6 @@ def at_once(bench: Bench, room: Room) -> None:
 )
 def gpu_types(bench: Bench) -> None:
     """Measures DDTBench's patterns, messages at once and random types; reports quantiles."""
-    options = bench.options
     bytes_max, span_max = bench.pick(64 << 20, 1 << 16), bench.pick(1 << 30, 16 << 20)
     with gpu_engine(bench) as engine:
         room = Room(engine, span_max + bytes_max)
@@ -322,9 +283,9 @@ def gpu_types(bench: Bench) -> None:
             message = Message(room, repeated([part.type for part in parts], bytes_max, span_max))
             measure(bench, name, message, parts)
         at_once(bench, room)
-        bench.conditions = {**bench.conditions, "seed": options.seed}
+        count = bench.draw_count(40, 4)
         over = []
-        for drawn in draw_all(options.seed, options.cases or bench.pick(40, 4)):
+        for drawn in draw_all(bench.options.seed, count):
             if drawn.type.true_upper_bound > span_max:
                 continue
             message = Message(room, repeated([drawn.type], bytes_max, span_max))

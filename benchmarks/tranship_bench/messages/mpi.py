@@ -17,11 +17,6 @@ from typing import Any, NamedTuple
 
 from ..harness import Array, Bench, Bytes, MismatchError, mean_of
 
-__all__ = [
-    *("Mpi", "Way", "beside", "in_turns", "load_mpi", "mean_of_both", "measure_together"),
-    "run_two_processes",
-]
-
 TURN_SECONDS = 2e-3
 """Time of a repetition, which is many packs in a row."""
 

@@ -22,7 +22,7 @@ from tranship.engine import Engine
 from tranship.type_constructors import as_type
 from tranship.types import Datatype
 
-from ..harness import Array, Bench, Bytes, MismatchError, Variant, spoil
+from ..harness import Array, Bench, Bytes, Variant, require, spoil
 from ..host.copies import memcpy_run
 from ..quantiles import Outcome, report_quantiles
 from ..registry import SeedOptions, measures
@@ -46,14 +46,12 @@ class Drawn:
 @measures("types", "random types packed and unpacked, beside MPI", SeedOptions)
 def random_types(bench: Bench) -> None:
     """Measures random types, reports quantiles over MPI, and prints the worst."""
-    options = bench.options
-    count = options.cases or bench.pick(150, 12)
-    bench.conditions = {"seed": options.seed}
+    count = bench.draw_count(150, 12)
     bench.cold = False
     mpi = load_mpi(bench)
     outcomes: dict[str, list[Outcome]] = {}
     with Engine() as engine:
-        for drawn in draw_all(options.seed, count):
+        for drawn in draw_all(bench.options.seed, count):
             for way, medians in compare(bench, engine, mpi, drawn):
                 if mpi is not None:
                     ratio = medians["mpi"] / medians["tranship"]
@@ -157,8 +155,7 @@ def compare(
     whole = mpi.message([source], [drawn.build(mpi.mpi)]) if mpi else None
     if mpi:
         mpi.call(whole, packed, False)()
-        if not np.array_equal(packed, wanted):
-            raise MismatchError(f"MPI packs other bytes of {kind!r}")
+        require(np.array_equal(packed, wanted), f"{kind!r}, packed by MPI")
 
     def clear() -> None:
         packed[:] = wanted
@@ -178,7 +175,7 @@ def compare(
         runs: dict[str, Callable[[], object]] = {"tranship": ours}
         if mpi:
             runs["mpi"] = mpi.call(whole, packed, unpacks)
-        how = {"timed": "python"} | ({"library": mpi.name} if mpi else {})
+        how = {"library": mpi.name} if mpi else {}
         variants = [Variant(name, in_turns(run), check, prepare, how) for name, run in runs.items()]
         variants.append(Variant("memcpy", memcpy_run(packed, np.empty_like(packed))))
         case = beside(mpi, f"{drawn.number}: {kind!r}, {way}")

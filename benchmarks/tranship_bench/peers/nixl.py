@@ -35,7 +35,7 @@ def load_nixl():
 
 def say(answer):
     """Answers with one line."""
-    print(json.dumps(answer), flush=True)
+    print(json.dumps({"result": answer}), flush=True)
 
 
 def requests():
@@ -97,7 +97,7 @@ class Receiver:
             if not line:
                 raise SystemExit("the receiving process of NIXL has ended")
             if line.startswith("{"):
-                return json.loads(line)
+                return json.loads(line)["result"]
 
     def ask(self, request):
         """Passes a request on."""

@@ -2,7 +2,7 @@
 
 - What a plan costs to make: new ones of the simple and the full planner, and one from the cache; a
   GPU to a GPU of another node, on the profiles of Sapling and of nodes with eight H200. Nothing is
-  moved; the lines hold the deciles of all plans.
+  moved.
 - Follows: Isometry (ICS'18), sections 4.4, 6.3 and 6.5: 12-102 us for a full plan, 2-9 us for a
   simple one.
 """
@@ -50,16 +50,5 @@ def planning(bench: Bench) -> None:
                     _core.plan_on(profile, *ends, extents, fields, planner=planner)[3]
                     for _ in range(count)
                 ]
-                bench.emit(
-                    f"{machine}: {name}",
-                    planner,
-                    0,
-                    shortened(seconds),
-                    conditions={"plans": count, "timed": "core"},
-                )
-
-
-def shortened(seconds: list[float]) -> list[float]:
-    """Returns the least, the deciles and the largest: the median stays, and the line is short."""
-    ordered = sorted(seconds)
-    return [ordered[round(k * (len(ordered) - 1) / 10)] for k in range(11)]
+                case, how = f"{machine}: {name}", {"plans": count, "timed": "core"}
+                bench.emit(case, planner, 0, seconds, conditions=how)

@@ -15,14 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from tranship.arrays import File, Instance
+from tranship.arrays import Instance
 from tranship.engine import Engine
 
-from ..files.disk import bench_folder, both_of, file_holds, forget, spoil_file, write_file
-from ..harness import Array, Bench, Variant, blank_array, same, spoil, timed
-from ..processes.data import seeded
+from ..files.disk import FileSide, bench_folder, both_of, write_file
+from ..harness import Array, Bench, Variant, blank_array, same, seeded, spoil, timed
 from ..processes.peer import Other
-from ..processes.remote import SEED_HERE
 from ..registry import measures
 
 SIZES_MIB = (1, 4, 16, 64, 256)
@@ -69,7 +67,7 @@ class Cases:
         side = math.isqrt(self.count // 4)
         self.shape = (side, self.count // 4 // side)
         self.label = f"{size_mib} MiB"
-        self.source = seeded(self.shape, "f4", SEED_HERE)
+        self.source = seeded(self.shape, "f4")
         self.small = (np.zeros(SMALL_COUNT), np.zeros(SMALL_COUNT))
         self.there = other.array(f"small {size_mib}", "plain", (SMALL_COUNT,), "f8")
 
@@ -86,7 +84,7 @@ class Cases:
             self.wake()
 
         run = timed(lambda: self.engine.copy(source, target).wait())
-        conditions = {"predicted_s": plan.seconds, "path": plan.path, "timed": "python"}
+        conditions = {"predicted_s": plan.seconds, "path": plan.path}
         way = Variant("tranship", run, check, prepare_clean, conditions)
         medians = self.bench.measure(case, [way], self.count, 9)
         return case, plan.seconds / medians["tranship"]
@@ -129,10 +127,10 @@ class Cases:
         write_file(path, self.source, self.source.nbytes)
         wanted = self.laid(converts)
         target = blank_array(wanted.shape, "f4")
-        source = File(path, extents=self.shape, fields="f4")
+        source = FileSide(path, extents=self.shape, fields="f4")
         view = target.T if converts else target
-        prepare = both_of(lambda: spoil(target), lambda: forget(path))
-        return "file to memory", source, view, lambda: same(target, wanted), prepare
+        prepare = both_of(lambda: spoil(target), source.forget)
+        return "file to memory", source.array, view, lambda: same(target, wanted), prepare
 
     def writing(self, converts: bool) -> Made:
         """Returns the case to a file whose blocks are allocated."""
@@ -140,14 +138,13 @@ class Cases:
         write_file(path, None, self.source.nbytes)
         view = self.source.T if converts else self.source
         wanted = self.laid(converts)
-        target = File(path, extents=view.shape, fields="f4", mode="r+")
-        check, prepare = lambda: file_holds(path, wanted), lambda: spoil_file(path)
-        return "memory to file", view, target, check, prepare
+        target = FileSide(path, extents=view.shape, fields="f4")
+        return "memory to file", view, target.array, lambda: target.holds(wanted), target.spoil
 
     def process(self, converts: bool) -> Made:
         """Returns the case to a plain array of another process."""
         name = f"{'transposed' if converts else 'plain'} {self.label}"
         view = self.source.T if converts else self.source
         there = self.other.array(name, "plain", view.shape, "f4")
-        check = self.other.checking(name, SEED_HERE, converts)
+        check = self.other.checking(name, converts)
         return "another process", view, there, check, self.other.preparing(name)

@@ -5,29 +5,30 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["NetworkNamespace", "network_namespace", "why_no_namespaces"]
-
 
 @dataclass(frozen=True)
-class NetworkNamespace:
-    """A network namespace, connected to this process's own by a pair of virtual interfaces."""
+class Link:
+    """The addresses of this process and of another one, and how to start that one there.
 
-    name: str
-    here: str
-    """Address of this process's interface."""
-    there: str
-    """Address inside the namespace."""
-    interface: str
-    """Name of the interface inside the namespace."""
+    Attributes:
+        words: Description in result lines.
+        prefix: Words before the command of the other process, as in "ip netns exec NAME".
+        here: Address of this process.
+        there: Address of the other process.
+        is_far: Whether the other process runs on another machine.
+        interface: Name of the other process's interface in a namespace of its own.
+    """
 
-    @property
-    def prefix(self) -> list[str]:
-        """Returns the words before a command that is to run in the namespace."""
-        return ["ip", "netns", "exec", self.name]
+    words: str = "loopback"
+    prefix: Sequence[str] = ()
+    here: str = "127.0.0.1"
+    there: str = "127.0.0.1"
+    is_far: bool = False
+    interface: str = ""
 
 
 def why_no_namespaces() -> str:
@@ -45,24 +46,26 @@ def why_no_namespaces() -> str:
 
 
 @contextmanager
-def network_namespace() -> Iterator[NetworkNamespace]:
-    """Makes a namespace and removes it and its interfaces afterwards."""
+def network_namespace(words: str) -> Iterator[Link]:
+    """Makes a namespace, joined to this one, and removes it and its interfaces afterwards."""
     number = os.getpid() % 16384  # so that simultaneous processes have different addresses
     network = f"10.{192 + number // 256}.{number % 256}"
     here, there = f"ts{os.getpid()}a", f"ts{os.getpid()}b"
-    namespace = NetworkNamespace(f"tranship-{os.getpid()}", f"{network}.1", f"{network}.2", there)
-    inside = ["ip", "-n", namespace.name]
-    subprocess.run(["ip", "netns", "add", namespace.name], check=True)
+    name = f"tranship-{os.getpid()}"
+    enter = ("ip", "netns", "exec", name)
+    link = Link(words, enter, f"{network}.1", f"{network}.2", interface=there)
+    inside = ["ip", "-n", name]
+    subprocess.run(["ip", "netns", "add", name], check=True)
     try:
         for command in (
-            ["ip", "link", "add", here, "type", "veth", "peer", there, "netns", namespace.name],
-            ["ip", "address", "add", f"{namespace.here}/24", "dev", here],
+            ["ip", "link", "add", here, "type", "veth", "peer", there, "netns", name],
+            ["ip", "address", "add", f"{link.here}/24", "dev", here],
             ["ip", "link", "set", here, "up"],
-            [*inside, "address", "add", f"{namespace.there}/24", "dev", there],
+            [*inside, "address", "add", f"{link.there}/24", "dev", there],
             [*inside, "link", "set", there, "up"],
             [*inside, "link", "set", "lo", "up"],
         ):
             subprocess.run(command, check=True)
-        yield namespace
+        yield link
     finally:
-        subprocess.run(["ip", "netns", "delete", namespace.name], check=True)
+        subprocess.run(["ip", "netns", "delete", name], check=True)

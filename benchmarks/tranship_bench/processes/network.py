@@ -18,24 +18,21 @@ import subprocess
 import sys
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, Variant, same
+from ..harness import Array, Bench, Variant, same, seeded
 from ..host.copies import engine_run, many
 from ..registry import measures
-from .data import seeded
-from .namespaces import network_namespace, why_no_namespaces
+from .namespaces import Link, network_namespace, why_no_namespaces
 from .peer import Other, child_environment
 from .socket_peer import receive
 
-SEED = 1
 PROTECTIONS: dict[str, dict[str, int]] = {
     "tranship": {},
     "tranship, encrypted": {"tls": 1},
@@ -74,27 +71,17 @@ class PlainSocket:
         return bool(struct.unpack("<I", answer)[0] == zlib.crc32(data))
 
 
-@dataclass(frozen=True)
-class Network:
-    """The address at which the other process is reached, and how to start it there."""
-
-    link: str
-    address: str = "127.0.0.1"
-    prefix: Sequence[str] = ()
-    """Words before the command that starts the process."""
-
-
 @contextmanager
-def plain_socket(network: Network) -> Iterator[PlainSocket]:
+def plain_socket(link: Link) -> Iterator[PlainSocket]:
     """Yields a connection to a child process at the other end of a socket."""
     program = "from tranship_bench.processes.socket_peer import main; main()"
-    command = [*network.prefix, sys.executable, "-c", program, network.address]
+    command = [*link.prefix, sys.executable, "-c", program, link.there]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=child_environment()
     ) as child:
         assert child.stdout is not None
         port = int(child.stdout.readline())
-        with socket.create_connection((network.address, port)) as connection:
+        with socket.create_connection((link.there, port)) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield PlainSocket(connection)
 
@@ -104,29 +91,28 @@ def network(bench: Bench) -> None:
     """Measures 256 MiB, a box of 64 MiB, and 8 B there and back, over loopback and between network
     namespaces.
     """
-    over(bench, Network("TCP over loopback"))
+    over(bench, Link("TCP over loopback"))
     if why := why_no_namespaces():
         bench.say(f"loopback alone: {why}")
         return
-    with network_namespace() as namespace:
-        link = "TCP between network namespaces"
-        over(bench, Network(link, namespace.there, namespace.prefix))
+    with network_namespace("TCP between network namespaces") as link:
+        over(bench, link)
 
 
-def over(bench: Bench, network: Network) -> None:
-    """Measures all cases over one network."""
+def over(bench: Bench, link: Link) -> None:
+    """Measures all cases over one link."""
     key = secrets.token_hex(32)
-    with plain_socket(network) as plain, ExitStack() as stack:
+    with plain_socket(link) as plain, ExitStack() as stack:
         pairs = {}
         for name, protection in PROTECTIONS.items():
             settings: dict[str, Any] = {"transport": "network", "key": key, **protection}
-            theirs = settings | {"listen": f"{network.address}:0"}
+            theirs = settings | {"listen": f"{link.there}:0"}
             variables = {f"TRANSHIP_{k.upper()}": str(value) for k, value in theirs.items()}
             engine = stack.enter_context(Engine(**settings))
-            pairs[name] = (engine, stack.enter_context(Other(engine, variables, network.prefix)))
-        whole(bench, network.link, pairs, plain, bench.pick(32 << 20, 32 << 10))
-        box(bench, network.link, pairs["tranship"], plain)
-        whole(bench, network.link, pairs, plain, 1, bench.pick(2000, 20))
+            pairs[name] = (engine, stack.enter_context(Other(engine, variables, link.prefix)))
+        whole(bench, link.words, pairs, plain, bench.pick(32 << 20, 32 << 10))
+        box(bench, link.words, pairs["tranship"], plain)
+        whole(bench, link.words, pairs, plain, 1, bench.pick(2000, 20))
 
 
 Pairs = dict[str, tuple[Engine, Other]]
@@ -139,7 +125,7 @@ def whole(
 
     With `copies`, so many short copies in a row are each waited for.
     """
-    source: Array = seeded((count,), "f8", SEED)
+    source: Array = seeded((count,), "f8")
     data = source.data.cast("B")
     array = f"{count} numbers"
     how: dict[str, Any] = {"link": link} | ({"copies": copies} if copies else {})
@@ -147,12 +133,11 @@ def whole(
     for name, (engine, other) in pairs.items():
         there = other.array(array, "plain", (count,), "f8")
         run = many(engine, source, there, copies) if copies else engine_run(engine, source, there)
-        variants.append(other.variant(name, run, array, SEED, timed="python", **how))
+        variants.append(other.variant(name, run, array, **how))
 
     def there_and_back() -> float:
         return float(np.median([plain.send(data) for _ in range(copies or 1)]))
 
-    how = {"timed": "python", **how}
     variants.append(
         Variant("plain socket", there_and_back, lambda: plain.holds(data), conditions=how)
     )
@@ -164,7 +149,7 @@ def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket)
     """Measures the left half of a matrix, beside a copy of it that the plain socket sends."""
     engine, other = pair
     rows, row_bytes = bench.pick(4096, 16), 16384
-    matrix: Array = seeded((rows, 2 * row_bytes), "u1", SEED)
+    matrix: Array = seeded((rows, 2 * row_bytes), "u1")
     source = matrix[:, :row_bytes]
     there = other.array("box", "plain", matrix.shape, "u1")[:, :row_bytes]
     packed = np.ascontiguousarray(source)
@@ -185,9 +170,9 @@ def box(bench: Bench, link: str, pair: tuple[Engine, Other], plain: PlainSocket)
 
     run = engine_run(engine, source, there)
     theirs = "NumPy's copy and a plain socket"
-    how = {"timed": "python", "link": link}
+    how = {"link": link}
     variants = [
-        Variant("tranship", run, check, prepare, {"timed": "python", "link": link}),
+        Variant("tranship", run, check, prepare, how),
         Variant(theirs, pack_and_send, lambda: plain.holds(data), conditions=how),
     ]
     case = f"box of {packed.nbytes >> 20} MiB in rows of {row_bytes >> 10} KiB, {link}"

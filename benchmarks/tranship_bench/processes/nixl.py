@@ -84,5 +84,5 @@ class Nixl(Program):
             lambda: float(self.ask("run", operations=operations)["seconds"]),
             self.check,
             self.spoil,
-            {"timed": "python", "version": self.version},
+            {"version": self.version},
         )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,15 @@ from tranship.errors import Error
 from tranship.peer import Peer
 
 from ..harness import Variant
+from . import child
+from .child import Service
 
 ANSWER_SECONDS = 120.0
 """Longest time between a request and its answer."""
 
 
 class Program(Closing):
-    """A process that answers lines of JSON with lines of JSON."""
+    """A process that answers lines of JSON with lines of JSON: {"result": …} or {"error": …}."""
 
     def __init__(
         self,
@@ -56,8 +59,8 @@ class Program(Closing):
                 self._answers.put(line)
         self._answers.put("")
 
-    def answer(self) -> dict[str, Any]:
-        """Returns the next answer.
+    def answer(self) -> Any:
+        """Returns the result in the next answer.
 
         Raises:
             Error: The answer reports a failure, or the process does not answer or has exited.
@@ -71,9 +74,9 @@ class Program(Closing):
         content: dict[str, Any] = json.loads(line)
         if "error" in content:
             raise Error(f"{self._name}: {content['error']}")
-        return content
+        return content["result"]
 
-    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+    def ask(self, do: str, **arguments: Any) -> Any:
         """Sends a request and waits for its answer."""
         self.send(do, **arguments)
         return self.answer()
@@ -118,20 +121,41 @@ def child_environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": child_path()}
 
 
-class Other(Program):
-    """A child process with an engine, and this process's connection to it."""
+class Child(Program):
+    """A process of this package that carries out the requests of a service with its own engine.
+
+    Args:
+        kind: The service.
+        settings: Variables of the process's environment, beside those of this one.
+        prefix: Words before the command, such as those that enter a network namespace.
+        name: Name in messages.
+    """
 
     def __init__(
         self,
-        engine: Engine,
+        kind: type[Service],
         settings: dict[str, str] | None = None,
         prefix: Sequence[str] = (),
+        name: str = "the other process",
     ) -> None:
-        environment = child_environment() | (settings or {})
-        command = [*prefix, sys.executable, "-m", "tranship_bench.processes.child"]
-        super().__init__(command, environment, name="the other process")
-        self._engine = engine
-        self.peer: Peer = engine.connect(self.answer()["contact"])
+        program = [sys.executable, "-m", child.__name__, kind.__module__, kind.__name__]
+        super().__init__([*prefix, *program], child_environment() | (settings or {}), name=name)
+
+    @cached_property
+    def contact(self) -> str:
+        """Returns the contact of the process's engine, which it sends before any answer."""
+        contact: str = self.answer()
+        return contact
+
+
+class Other(Child):
+    """A child process that exports arrays, and this process's connection to it."""
+
+    def __init__(
+        self, engine: Engine, settings: dict[str, str] | None = None, prefix: Sequence[str] = ()
+    ) -> None:
+        super().__init__(child.Arrays, settings, prefix)
+        self.peer: Peer = engine.connect(self.contact)
 
     def array(self, name: str, kind: str, shape: tuple[int, ...], dtype: str) -> Any:
         """Makes the process export an array; `kind` is "plain", "shared" or "device0"."""
@@ -140,33 +164,21 @@ class Other(Program):
 
     def preparing(self, name: str) -> Callable[[], None]:
         """Returns a function that spoils an array of the process."""
+        return lambda: self.ask("spoil", name=name)
 
-        def prepare() -> None:
-            self.ask("spoil", name=name)
-
-        return prepare
-
-    def checking(
-        self, name: str, seed: int, transposed: bool = False, columns: int = 0
-    ) -> Callable[[], bool]:
-        """Returns a function that checks an array for the bytes of `seed`; see `data.expected`."""
-
-        def check() -> bool:
-            answer = self.ask("check", name=name, seed=seed, transposed=transposed, columns=columns)
-            return bool(answer["same"])
-
-        return check
+    def checking(self, name: str, transposed: bool = False, columns: int = 0) -> Callable[[], bool]:
+        """Returns a function that checks an array for seeded bytes; see `child.expected`."""
+        return lambda: self.ask("check", name=name, transposed=transposed, columns=columns)
 
     def variant(
         self,
         name: str,
         run: Callable[[], float],
         array: str,
-        seed: int,
         transposed: bool = False,
         columns: int = 0,
         **conditions: Any,
     ) -> Variant:
-        """Returns the variant that brings the bytes of `seed` to an array of the process."""
-        check = self.checking(array, seed, transposed, columns)
+        """Returns the variant that brings seeded bytes to an array of the process."""
+        check = self.checking(array, transposed, columns)
         return Variant(name, run, check, self.preparing(array), conditions)

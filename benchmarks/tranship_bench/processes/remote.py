@@ -15,20 +15,20 @@ transposed.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
 from tranship.engine import Engine
 
-from ..harness import Array, Bench, SkippedError, Variant, as_bytes, blank_array
+from ..harness import Array, Bench, SkippedError, Variant, as_bytes, blank_array, seeded
 from ..host.copies import engine_run, into
 from ..registry import measures
-from . import nixl as peers
-from .data import seeded
+from .nixl import Nixl
 from .peer import Other
 
-SEED_HERE, SEED_THERE = 1, 2
+SEED_THERE = 2
 KINDS = ("plain", "shared")
 """Memories of the other process."""
 PIECES, PIECE_BYTES = 16384, 512
@@ -55,21 +55,20 @@ def measure_layout(
         return array.T if transposed else array
 
     shape = sources["plain"].shape
-    source = laid(seeded(shape, "f4", SEED_HERE))
+    source = laid(seeded(shape, "f4"))
     target, final = (blank_array(source.shape, "f4") for _ in range(2))
     expected = as_bytes(np.ascontiguousarray(source))
     got = as_bytes(np.ascontiguousarray(laid(seeded(shape, "f4", SEED_THERE))))
     run = engine_run(engine, source, target)
-    how = {"timed": "python", "threads": engine.threads}
-    variants = [into(as_bytes(target), expected, "in this process", run, **how)]
+    variants = [into(as_bytes(target), expected, "in this process", run, threads=engine.threads)]
     for kind in KINDS:
         name = f"{kind} transposed" if transposed else kind
         there = other.array(name, kind, source.shape, "f4")
         run = engine_run(engine, source, there)
         words = f"to a {kind} array"
-        variants.append(other.variant(words, run, name, SEED_HERE, transposed, timed="python"))
+        variants.append(other.variant(words, run, name, transposed))
         run = engine_run(engine, sources[kind], laid(final))
-        variants.append(into(as_bytes(final), got, f"from a {kind} array", run, timed="python"))
+        variants.append(into(as_bytes(final), got, f"from a {kind} array", run))
     case = f"{'transposed' if transposed else 'same layout'}, f4, {shape[0]}x{shape[1]}"
     bench.measure(case, variants, source.nbytes, 9, "in this process")
 
@@ -82,13 +81,13 @@ def pieces(bench: Bench) -> None:
     columns, stride = PIECE_BYTES // 8, 2 * PIECE_BYTES // 8
     shape = (count, stride)
     source = blank_array(shape, "f8")[:, :columns]
-    source[...] = seeded((count, columns), "f8", SEED_HERE)
+    source[...] = seeded((count, columns), "f8")
     with Engine() as engine, Other(engine) as other:
         variants = []
         for kind in KINDS:
             run = engine_run(engine, source, other.array(kind, kind, shape, "f8")[:, :columns])
             name = f"tranship, {kind} array"
-            variant = other.variant(name, run, kind, SEED_HERE, columns=columns, timed="python")
+            variant = other.variant(name, run, kind, columns=columns)
             variants.append(variant)
         bench.conditions["stride_bytes"] = stride * 8
         case = f"{count} pieces of {PIECE_BYTES} B"
@@ -101,20 +100,18 @@ def measure_beside_nixl(
     variants: list[Variant],
     pieces: tuple[int, int],
     repetitions: int,
-    *,
     operations: int = 1,
-) -> dict[str, float]:
+) -> None:
     """Measures our variants, and NIXL's in the same turns if NIXL is installed.
 
     `pieces` are their number and bytes; of `operations` writes of NIXL in a row the mean counts.
     """
     count, piece_bytes = pieces
-    total = count * piece_bytes
-    try:
-        adapter = peers.Nixl(count, piece_bytes, 2 * piece_bytes)
-    except SkippedError as reason:
-        bench.say(f"{case}: not beside NIXL: {reason}")
-        return bench.measure(case, variants, total, repetitions)
-    with adapter:
-        ways = [*variants, adapter.variant(operations)]
-        return bench.measure(case, ways, total, repetitions, "nixl")
+    baseline = None
+    with ExitStack() as stack:
+        try:
+            nixl = stack.enter_context(Nixl(count, piece_bytes, 2 * piece_bytes))
+            variants, baseline = [*variants, nixl.variant(operations)], "nixl"
+        except SkippedError as reason:
+            bench.say(f"{case}: not beside NIXL: {reason}")
+        bench.measure(case, variants, count * piece_bytes, repetitions, baseline)

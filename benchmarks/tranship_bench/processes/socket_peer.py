@@ -12,8 +12,6 @@ import struct
 import sys
 import zlib
 
-__all__ = ["main", "receive"]
-
 
 def receive(connection: socket.socket, target: memoryview) -> bool:
     """Fills `target`; returns False if the connection ended before that."""

@@ -52,14 +52,12 @@ from tranship.engine import Engine
 from tranship.errors import Error, InvalidArgument
 
 from ..harness import Bench, SkippedError
-from ..processes.namespaces import network_namespace, why_no_namespaces
+from ..processes.namespaces import Link, network_namespace, why_no_namespaces
 from ..registry import elements as elements_of
 from ..registry import measures, names, option
 from .server import DIRECT, PAGEABLE, PARTS, PINNED
 from .sum import computed_by, first_gpu
-from .ways import Link, Local, Remote, Sample, ServerProgram, Session, TwoCopies, Vectors, Way
-
-__all__ = ["Options", "elements_text", "fitting_elements", "rdma_kind", "ucx_has_verbs"]
+from .ways import Local, Remote, Sample, ServerProgram, Session, TwoCopies, Vectors, Way
 
 TRANSPORTS = ("shared", "ipc", "tcp", "rdma")
 
@@ -90,16 +88,7 @@ ONE_LINK: dict[str, Any] = {"lanes": 1}
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `tranship bench remote-gpu`.
-
-    Attributes:
-        quick: Whether each case has one run of six measurements, at five sizes.
-        limit: Largest number of elements; 0: what fits into memory.
-        repeats: Number of sums that the GPU computes.
-        transports: Names among "shared", "ipc", "tcp", "rdma".
-        launch: Words before the server's command that start it on another machine: "ssh gpu2".
-        addresses: "CLIENT,SERVER": addresses on which the two listen; needed with `launch`.
-    """
+    """The options of `tranship bench remote-gpu`."""
 
     quick: bool = option(False, "Fewer runs and sizes: a minute or two.", values="")
     limit: int = option(
@@ -231,7 +220,7 @@ def far_link(options: Options) -> Link | None:
         return None
     client, _, server = options.addresses.partition(",")
     words = tuple(options.launch.split())
-    return Link(f"two machines: {client} and {server}", words, client, server, far=True)
+    return Link(f"two machines: {client} and {server}", words, client, server, is_far=True)
 
 
 def tcp_link(bench: Bench, stack: ExitStack) -> Link:
@@ -240,9 +229,7 @@ def tcp_link(bench: Bench, stack: ExitStack) -> Link:
         return Link()
     if why := why_no_namespaces():
         return Link(f"loopback ({why})")
-    space = stack.enter_context(network_namespace())
-    words = "veth between two network namespaces"
-    return Link(words, tuple(space.prefix), space.here, space.there)
+    return stack.enter_context(network_namespace("veth between two network namespaces"))
 
 
 def measure_remote(
@@ -254,8 +241,8 @@ def measure_remote(
     settings = settings | ONE_LINK
     try:
         with (
-            ServerProgram(link, settings | {"listen": f"{link.server}:0"}) as program,
-            Engine(contact=True, listen=f"{link.client}:0", key=program.key, **settings) as engine,
+            ServerProgram(link, settings | {"listen": f"{link.there}:0"}) as program,
+            Engine(contact=True, listen=f"{link.here}:0", key=program.key, **settings) as engine,
         ):
             session = Session(engine, program, experiment.vectors)
             # Part 1 warms up every group, even if part 1 itself is not measured.

@@ -22,9 +22,7 @@ from tranship.errors import Timeout
 
 from ..harness import WAIT_SECONDS_MAX, Array, blank_array
 from ..processes.child import Service, serve
-from .sum import computed_by, device_triple, first_gpu, prepare
-
-__all__ = ["DIRECT", "NAMES", "PAGEABLE", "PARTS", "PINNED", "Server", "copy_all", "wait_for"]
+from .sum import computed_by, device_triple, prepare
 
 PAGEABLE, PINNED, DIRECT = 1, 2, 3
 PARTS = {
@@ -89,12 +87,12 @@ class Server(Service):
         self.client_done: Any = None
         engine.export("go", self.go)
 
-    def meet(self, contact: str) -> dict[str, Any]:
-        """Connects back to the client; returns the library that computes, and the GPU."""
+    def meet(self, contact: str) -> None:
+        """Connects back to the client, and finds the library that computes."""
+        computed_by(self.engine)
         self.client_done = self.engine.connect(contact)["done"]
-        return {"computed_by": computed_by(self.engine), "gpu": first_gpu(self.engine)}
 
-    def make_part(self, part: int, elements: int) -> dict[str, Any]:
+    def make_part(self, part: int, elements: int) -> None:
         """Makes and exports the vectors of a part."""
         self.device = self.device or device_triple(self.engine, elements)
         vectors = self.device
@@ -105,11 +103,10 @@ class Server(Service):
             vectors = self.host[part] = [np.asarray(one) for one in pinned]
         for name, vector in zip(NAMES, vectors, strict=True):
             self.engine.export(f"{name} {part}", vector)
-        return {}
 
     def sum_all(
         self, part: int, elements: int, count: int, first: int, repeats: int
-    ) -> dict[str, Any]:
+    ) -> list[float]:
         """Runs experiments numbered from `first`; returns the GPU's seconds of each."""
         left, right, total = device = [array[:elements] for array in self.device]
         compute = prepare(self.engine, device)
@@ -129,7 +126,7 @@ class Server(Service):
                 self.report(number)
         finally:
             gc.enable()
-        return {"gpu_s": gpu_s}
+        return gpu_s
 
     def report(self, number: int) -> None:
         """Writes an experiment's number to the client, negated when the experiment begins."""

@@ -20,8 +20,6 @@ from tranship.errors import Error
 
 from ..gpu.copies import address_of
 
-__all__ = ["computed_by", "device_triple", "first_gpu", "prepare"]
-
 Sum = Callable[[int], float]
 """A function that computes the sum a number of times and returns the seconds of the GPU."""
 

@@ -18,37 +18,17 @@ from tranship.engine import Engine
 from tranship.errors import Error
 
 from ..gpu.copies import raw, raw_copy
-from ..harness import Array, MismatchError
+from ..harness import Array, MismatchError, require
+from ..processes.namespaces import Link
 from ..processes.peer import Program, child_path
 from .server import NAMES, PARTS, copy_all, wait_for
 from .sum import device_triple, prepare
-
-__all__ = ["Link", "Local", "Remote", "Sample", "ServerProgram", "Session", "TwoCopies", "Vectors"]
 
 SHIFT, SHIFTS = 64, 61
 """Each experiment begins `SHIFT` elements after the previous one in its vectors, so that data which
 an earlier experiment left anywhere on the path are never right."""
 
 CHUNK = 1 << 20
-
-
-@dataclass(frozen=True)
-class Link:
-    """The command that starts the server, and the addresses on which both engines listen.
-
-    Attributes:
-        words: Description in result lines.
-        prefix: Words before the command of the server, such as ("ip", "netns", "exec", NAME).
-        client: Address on which the client's engine listens.
-        server: Address on which the server's engine listens.
-        far: Whether the server runs on another machine.
-    """
-
-    words: str = "loopback"
-    prefix: tuple[str, ...] = ()
-    client: str = "127.0.0.1"
-    server: str = "127.0.0.1"
-    far: bool = False
 
 
 @dataclass(frozen=True)
@@ -184,7 +164,7 @@ class ServerProgram(Program):
     def __init__(self, link: Link, settings: dict[str, Any]) -> None:
         words = ["env", f"PYTHONPATH={child_path()}", sys.executable, "-m"]
         words += ["tranship_bench.remote_gpu.server", json.dumps(settings)]
-        if link.far:
+        if link.is_far:
             words = [shlex.quote(word) for word in words]  # a remote shell splits them
         super().__init__([*link.prefix, *words], name="the server")
         self.key = secrets.token_hex(32)
@@ -208,7 +188,7 @@ class Session:
         self.engine = engine
         self.program = program
         self.vectors = vectors
-        self.peer = engine.connect(program.answer()["contact"])
+        self.peer = engine.connect(program.answer())
         self.number = np.zeros(1, "i8")
         self.done = engine.empty(1, "i8")
         engine.export("done", self.done)
@@ -244,8 +224,7 @@ class Remote:
         left, _, total = self.session.vectors.turn(elements)
         copy_all(self.session.engine, (left, self.there[0][:elements]))
         copy_all(self.session.engine, (self.there[0][:elements], total))
-        if not np.array_equal(left, total):
-            raise MismatchError(f"{self.name}: what came back is changed")
+        require(np.array_equal(left, total), self.name)
 
     def round(self, elements: int, count: int, repeats: int) -> list[Sample]:
         """Runs `count` experiments: sends the inputs, has the server sum, fetches the result."""
@@ -262,7 +241,7 @@ class Remote:
             get = partial(copy_all, session.engine, (there[2], here[2]))
             what = f"{self.name}, {PARTS[self.part]}"
             samples.append(sampled(here, what, put, partial(session.sum, number), get))
-        gpu_s = session.program.answer()["gpu_s"]
+        gpu_s = session.program.answer()
         return [
             Sample(one.input_s, one.operations_s, one.output_s, each)
             for one, each in zip(samples, gpu_s, strict=True)

@@ -37,17 +37,17 @@ from tranship.staging import Staging
 from ..harness import (
     Array,
     Bench,
-    MismatchError,
     SkippedError,
     Variant,
     blank_array,
     mean_of,
+    require,
     same,
+    seeded,
     spoil,
     timed,
 )
 from ..host.copies import engine_run
-from ..processes.data import seeded
 from ..processes.peer import Other, child_environment
 from ..registry import measures
 from .sst import SETTINGS, Sst, beside
@@ -129,18 +129,16 @@ class Workload:
             return same(self.staging.get(name, self.version), self.data)
 
         run = timed(lambda: self.put(name, boxes))
-        return Variant(f"put, {name}", run, arrived, conditions={"timed": "python"})
+        return Variant(f"put, {name}", run, arrived)
 
-    def into(self, name: str, run: Callable[[], float], box: Box, out: Array, how: str) -> Variant:
+    def into(self, name: str, run: Callable[[], float], box: Box, out: Array) -> Variant:
         """Returns the variant that brings a box to memory here."""
         expected = np.ascontiguousarray(self.data[box])
-        return Variant(name, run, lambda: same(out, expected), lambda: spoil(out), {"timed": how})
+        return Variant(name, run, lambda: same(out, expected), lambda: spoil(out))
 
     def getting(self, name: str, box: Box, out: Array) -> Variant:
         """Returns the variant that gets what was put last."""
-        return self.into(
-            f"get, {name}", timed(lambda: self.get(name, box, out)), box, out, "python"
-        )
+        return self.into(f"get, {name}", timed(lambda: self.get(name, box, out)), box, out)
 
     def passing(self, name: str, boxes: list[Box], whole: Box, out: Array) -> Variant:
         """Returns the variant that puts the whole and then gets it."""
@@ -149,7 +147,7 @@ class Workload:
             self.put(name, boxes)
             self.get(name, whole, out)
 
-        return self.into(f"put and get, {name}", timed(work), whole, out, "python")
+        return self.into(f"put and get, {name}", timed(work), whole, out)
 
     def bare(self, boxes: list[Box], there: list[Array], out: Array, *, put: bool) -> Variant:
         """Returns the variant of the engine's own copies of boxes, one after another.
@@ -170,15 +168,14 @@ class Workload:
             return same(out, expected)
 
         name = "copy" if len(boxes) == 1 else f"copies, {len(boxes)} objects"
-        how = {"timed": "python"}
-        return Variant(name, lambda: sum(run() for run in runs), check, lambda: spoil(out), how)
+        return Variant(name, lambda: sum(run() for run in runs), check, lambda: spoil(out))
 
 
 @measures("staging", "boxes put to and got from a staging server, beside the engine's copy")
 def staging(bench: Bench) -> None:
     """Measures 256 MiB as one object and as 8, 32 MiB of their middle, and many times 8 KiB."""
     shape = (512, 256, 256) if bench.full else (32, 32, 32)
-    data = seeded(shape, "f8", 1)
+    data = seeded(shape, "f8")
     with (
         server((2 * KEPT + 4) * data.nbytes + (64 << 20)) as contact,
         Engine() as engine,
@@ -268,8 +265,7 @@ def small(bench: Bench, client: Staging, streams: dict[str, Sst]) -> None:
             put_s, get_s = streams["small"].pass_many(count)
             peer_times["put"].append(put_s)
             peer_times["get"].append(get_s)
-    if not same(out, values):
-        raise MismatchError("a small object arrived changed")
+    require(same(out, values), "8 KiB")
     for what, each in times.items():
         bench.emit(f"{what} 8 KiB", what, values.nbytes, each)
     for what, each in peer_times.items() if streams else ():

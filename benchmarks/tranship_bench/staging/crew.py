@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -10,33 +9,18 @@ from typing import Any
 from tranship.closing import Closing
 from tranship.errors import Error
 
-from ..harness import MismatchError
-from ..processes.peer import Program, child_environment
-
-__all__ = ["Crew", "all_same", "together"]
+from ..processes.peer import Child
+from .worker import Worker
 
 
 def together(
-    members: Sequence[Program], do: str, each: Sequence[dict[str, Any]] = (), **common: Any
-) -> list[dict[str, Any]]:
-    """Sends a request to all at once, with `each` member's arguments; returns the answers."""
+    members: Sequence[Child], do: str, each: Sequence[dict[str, Any]] = (), **common: Any
+) -> list[Any]:
+    """Sends a request to all at once, with `each` member's arguments; returns the results."""
     own = each or [{}] * len(members)
     for member, arguments in zip(members, own, strict=True):
         member.send(do, **common, **arguments)
     return [member.answer() for member in members]
-
-
-def all_same(answers: Sequence[dict[str, Any]], words: str) -> None:
-    """Refuses wrong data.
-
-    Raises:
-        MismatchError: A process did not get what was put.
-    """
-    if not all(answer["same"] for answer in answers):
-        raise MismatchError(
-            f"{words}: what was got differs from what was put. This is a bug: please report it "
-            "with this line and `tranship topology`"
-        )
 
 
 class Crew(Closing):
@@ -50,16 +34,12 @@ class Crew(Closing):
         Error: One of the processes has failed.
     """
 
-    def __init__(self, count: int, contact: str, module: str = "worker") -> None:
-        command = [sys.executable, "-m", f"tranship_bench.staging.{module}"]
+    def __init__(self, count: int, contact: str, kind: type[Worker] = Worker) -> None:
+        names = [f"process {k}" for k in range(count)]
         with ExitStack() as stack:
-            self.workers = [
-                stack.enter_context(Program(command, child_environment(), name=f"process {k}"))
-                for k in range(count)
-            ]
-            self.contacts = [worker.answer()["contact"] for worker in self.workers]
-            names = [{"name": f"process {k}"} for k in range(count)]
-            together(self.workers, "join", names, contact=contact)
+            self.workers = [stack.enter_context(Child(kind, name=name)) for name in names]
+            self.contacts = [worker.contact for worker in self.workers]
+            together(self.workers, "join", [{"name": name} for name in names], contact=contact)
             self._open = stack.pop_all()
 
     def close(self) -> None:

@@ -35,8 +35,6 @@ from tranship.staging import Staging
 from ..gpu.copies import raw, raw_copy
 from ..harness import Array
 
-__all__ = ["BASELINE", "RECEIVERS", "SENDERS", "Receiver", "Sender"]
-
 Corner = tuple[int, ...]
 Bounds = tuple[Corner, Corner]
 """Lower and upper corner of a box."""

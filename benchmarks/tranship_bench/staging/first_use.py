@@ -12,8 +12,7 @@ from tranship.engine import Engine
 from tranship.staging import Staging
 
 from ..gpu.copies import gpu_engine
-from ..harness import Bench, MismatchError, same, timed
-from ..processes.data import seeded
+from ..harness import Bench, require, same, seeded, timed
 from ..registry import measures
 from .boxes import server_process
 
@@ -43,7 +42,7 @@ def gpu_staging_first_use(bench: Bench) -> None:
 def measure_ways(bench: Bench, memory: str | None) -> None:
     """Measures puts of an array of that memory; None: of a NumPy array."""
     bytes_each = bench.pick(256, 8) << 20
-    data = seeded((bytes_each // 8,), "f8", 1)
+    data = seeded((bytes_each // 8,), "f8")
     ways = (("at once", 0.0, True), ("after 2 s", 2.0, True), ("not preallocated", 2.0, False))
     for way, pause_s, preallocated in ways:
         options = () if preallocated else ("--preallocate", "0")
@@ -60,7 +59,7 @@ def measure_ways(bench: Bench, memory: str | None) -> None:
             time.sleep(pause_s)
             for version in range(2 + LATER):
                 puts.append(timed(partial(staging.put, "first-use", version, source))())
-            if not same(np.asarray(staging.get("first-use", 1 + LATER)), data):
-                raise MismatchError("the last version is not what was put")
+            last = np.asarray(staging.get("first-use", 1 + LATER))
+            require(same(last, data), f"{way}, the last version")
         seconds = {"later puts": puts[2:], "first put": puts[:1], "second put": puts[1:2]}
         bench.report(way, seconds, bytes_each, "later puts")

@@ -72,13 +72,13 @@ def measure(bench: Bench, client: Staging, sides: tuple[Side, Side, Side], data:
 
     def bare(of: Side, to: Side) -> Variant:
         copy = raw_copy(of.array, to.array)
-        return to.variant(DRIVER, lambda: raw(to.engine, [copy]), data)
+        return to.variant(DRIVER, lambda: raw(to.engine, [copy]), data, timed="core")
 
     get = timed(lambda: client.get(name, version, out=target.array))
     get_objects = timed(lambda: client.get(f"{name} in 8", "latest", out=target.array))
-    puts = Variant("put", timed(put), arrived, conditions={"timed": "python"})
-    gets = target.variant("get", get, data, timed="python")
-    gets_of_8 = target.variant("get of 8 objects", get_objects, data, timed="python")
+    puts = Variant("put", timed(put), arrived)
+    gets = target.variant("get", get, data)
+    gets_of_8 = target.variant("get of 8 objects", get_objects, data)
     for case, variants in (
         ("put", [bare(source, other), puts]),
         ("get", [bare(other, target), gets, gets_of_8]),

@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from ..gpu.copies import MiB, gpu_engine
-from ..harness import Bench, Variant, same
-from ..processes.data import seeded
+from ..harness import Bench, Variant, same, seeded
 from ..registry import measures
 from .boxes import KEPT, blocks, server
 from .designs import BASELINE, RECEIVERS, SENDERS
@@ -40,7 +39,7 @@ def measure(bench: Bench, worker: Worker, size: int) -> None:
     name, parts_name = f"{size // MiB} MiB", f"{size // MiB} MiB in parts"
     shape = (size // 8 // 16384, 128, 128)
     whole = ((0, 0, 0), shape)
-    data = seeded(shape, "u8", 1).view("f8")
+    data = seeded(shape, "u8").view("f8")
     objects: list[Part] = []
     for box in blocks(shape, 2):
         lower, upper = tuple(cut.start for cut in box), tuple(cut.stop for cut in box)
@@ -54,10 +53,10 @@ def measure(bench: Bench, worker: Worker, size: int) -> None:
     def put(design: str) -> float:
         nonlocal version
         version += 1
-        return float(worker.put([name], version, [0, 0, 0], design)["seconds"])
+        return worker.put([name], version, (0, 0, 0), design)
 
     def get(design: str) -> float:
-        return float(worker.get([parts_name], 1, design)["seconds"])
+        return worker.get([parts_name], 1, design)
 
     def arrived() -> bool:
         return same(worker.client.get(name, version), data)
@@ -67,9 +66,8 @@ def measure(bench: Bench, worker: Worker, size: int) -> None:
 
     for _ in range(KEPT + 2):
         put("direct")  # touches and pins the server's memory
-    how: dict[str, object] = {"timed": "python"}
-    puts = [Variant(one, partial(put, one), arrived, conditions=how) for one in SENDERS]
-    holds, how = partial(worker.holds, parts_name, 0), {**how, "objects": len(objects)}
+    puts = [Variant(one, partial(put, one), arrived) for one in SENDERS]
+    holds, how = partial(worker.holds, parts_name, 0), {"objects": len(objects)}
     gets = [Variant(one, partial(get, one), holds, clear, how) for one in RECEIVERS]
     repetitions = 7 if size < 512 * MiB else 3
     for way, variants in (("put", puts), ("get", gets)):

@@ -78,5 +78,5 @@ def reassemble(bench: Bench, engine: Engine, name: str, dtype: Any, boxes: list[
         ("a launch for each object", [partial(engine.copy, *pair) for pair in pairs]),
     ):
         run = waited(*starts, times=SHORT_TIMES)
-        variants.append(target.variant(words, run, data, objects=len(boxes), timed="python"))
+        variants.append(target.variant(words, run, data, objects=len(boxes)))
     bench.measure(name, variants, target.nbytes * SHORT_TIMES, 7, DRIVER)

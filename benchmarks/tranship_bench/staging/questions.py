@@ -1,14 +1,18 @@
 """Requests that one staging server answers, by the number of clients that send them.
 
-A put or a get of eight bytes is one request. The lines show the latency at the clients and the CPU
-time of the server for each request, which is its cost under load. Simulated figures use that cost.
-
-- What a question costs: 1 to 8 clients, each a process, put and get eight bytes again and again at
-  one server. A put or a get of so little is one question.
+``staging-questions``: 1 to 8 clients, each a process, put and get eight bytes again and again at
+one server. A put or a get of so little is one request.
 - `put` and `get` are what a client sees; `the server's work` is the time of all threads of the
-  server on any core, over the questions: what bounds a server that many ask.
+  server on any core, over the requests: what bounds a server that many ask.
 - The simulated figures of staging take the most of it that was measured as the service time of a
   question.
+
+``staging-clients``: What many clients of one server cost.
+- Eight processes put 8 KiB to one server and get them back, first as 8 clients, then as 1,000 (125
+  in each process, which asks for them one after the other). The processes do the same work in both
+  cases; what differs is how many clients the server serves.
+- A line's seconds are those of one put and one get, over all clients; `server_threads` are the
+  threads of the server while all are connected.
 """
 
 from __future__ import annotations
@@ -17,27 +21,29 @@ import os
 from pathlib import Path
 
 from ..harness import Bench
-from ..processes.peer import Program
+from ..processes.peer import Child
 from ..registry import measures
 from .boxes import server_process
-from .crew import Crew, all_same, together
+from .crew import Crew, together
+from .worker import ELEMENTS
 
 ROUNDS = 5
-CLIENTS = (1, 2, 4, 8)
 BYTES = 8
+PROCESSES = 8
+"""Processes of `staging-clients`, each with as many clients as the others."""
 
 
 @measures("staging-questions", "requests a second that a staging server answers, by clients")
 def staging_questions(bench: Bench) -> None:
     """Measures 1 to 8 clients."""
-    counts = CLIENTS if bench.full else CLIENTS[1:2]
+    counts = bench.pick((1, 2, 4, 8), (2,))
     with server_process(64 << 20) as (contact, pid), Crew(max(counts), contact) as crew:
         bench.conditions["cores"] = os.cpu_count()
         for count in counts:
             measure(bench, crew.workers[:count], pid)
 
 
-def measure(bench: Bench, clients: list[Program], pid: int) -> None:
+def measure(bench: Bench, clients: list[Child], pid: int) -> None:
     """Reports lines for puts and gets: the latency at a client, and the work of the server."""
     number, count = len(clients), bench.pick(20_000, 100)
     names = [{"name": f"{k} of {number}"} for k in range(number)]
@@ -48,12 +54,10 @@ def measure(bench: Bench, clients: list[Program], pid: int) -> None:
         first = turn * count
         for what, version in (("put", {"first": first}), ("get", {"version": first + count - 1})):
             before = working_s(pid)
-            answers = together(clients, f"{what}_small", names, count=count, **version)
+            times = together(clients, f"{what}_small", names, count=count, **version)
             work_s = working_s(pid) - before
-            if what == "get":
-                all_same(answers, case)
             if turn > 0:
-                seen[what].append(max(answer["seconds"] for answer in answers) / count)
+                seen[what].append(max(times) / count)
                 worked[what].append(work_s / (count * number))
     for what, seconds in seen.items():
         known = {"clients": number}
@@ -68,3 +72,24 @@ def working_s(pid: int) -> float:
         for task in Path(f"/proc/{pid}/task").iterdir()
     ]
     return sum(numbers) / 1e9
+
+
+@measures("staging-clients", "8 KiB put and got by 8 clients of one server, and by 1,000")
+def staging_clients(bench: Bench) -> None:
+    """Measures 8 KiB puts and gets by each of 8 clients, and by each of 1,000."""
+    with server_process(256 << 20) as (contact, pid), Crew(PROCESSES, contact) as crew:
+        bench.conditions["cores"] = os.cpu_count()
+        for count in bench.pick((8, 1000), (8, 16)):
+            each = count // PROCESSES
+            first = [{"first": k * each} for k in range(PROCESSES)]
+            together(crew.workers, "admit", first, contact=contact, count=each)
+            exchanges = bench.pick(8000, 80) // count
+            seconds = []
+            for turn in range(ROUNDS + 1):
+                times = together(crew.workers, "exchange", rounds=exchanges, turn=turn)
+                seconds.append(max(times) / (exchanges * count))
+            threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
+            known = {"clients": count, "processes": PROCESSES, "server_threads": threads}
+            case = f"8 KiB put and got, {count} clients"
+            bench.emit(case, "put and get", 16 * ELEMENTS, seconds[1:], conditions=known)
+            together(crew.workers, "dismiss")

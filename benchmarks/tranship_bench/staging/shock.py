@@ -26,12 +26,10 @@ from ..harness import Bench
 from ..registry import measures
 from .boxes import KEPT, server
 from .crew import Crew, together
+from .shock_worker import VARIABLES, ShockWorker
 from .workflow import IterationOptions, Iterations, Machine, machine_of, reader_boxes
 
-__all__ = ["VARIABLES"]
-
 MiB = 1 << 20
-VARIABLES = ("energy", "pressure", "density")
 MEMORY_FOLDER = Path("/dev/shm")
 """Folder whose files are in memory, on Linux."""
 
@@ -75,12 +73,12 @@ def scale(bench: Bench, machine: Machine, count: int, side: int) -> None:
     with (
         tempfile.TemporaryDirectory(dir=folder_for(2 * version_bytes)) as folder,
         server((KEPT + 2) * version_bytes + 64 * MiB, max(1, count // 2)) as contact,
-        Crew(2 * count, contact, "shock_worker") as crew,
+        Crew(2 * count, contact, ShockWorker) as crew,
     ):
         writers, readers = crew.workers[:count], crew.workers[count:]
         together(crew.workers, "keep_in", folder=folder)
         ranks = [{"rank": k, "memory": machine.memory(k)} for k in range(count)]
-        facts = together(writers, "begin_blast", ranks, cells=grid.cells, parts=grid.parts)
+        arrays = together(writers, "begin_blast", ranks, cells=grid.cells, parts=grid.parts)
         together(writers, "meet", contacts=crew.contacts[:count])
         for name in VARIABLES:
             together(readers, "read_box", reader_boxes(grid, others, machine), name=name)
@@ -95,6 +93,6 @@ def scale(bench: Bench, machine: Machine, count: int, side: int) -> None:
         simulation_processes=count,
         cells_each=side**3,
         iterations=iterations,
-        zfp_ratio=statistics.mean(answer["ratio"] for answer in packed),
-        **facts[0],
+        zfp_ratio=statistics.mean(packed),
+        arrays=arrays[0],
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,12 @@ from tranship.demo.settings import Decomposition
 from tranship.engine import Engine
 
 from ..harness import same
-from ..processes.child import serve
 from .designs import Bounds, Receiver, Sender, within
-from .shock import VARIABLES
-from .worker import Part, Worker, corners
+from .worker import Part, Worker
 
+VARIABLES = ("energy", "pressure", "density")
 TIMEOUT_S = 60.0
+Three = tuple[int, int, int]
 TOLERANCE = 1e-5
 """Tolerance of the compression, as a fraction of the largest value."""
 
@@ -33,30 +33,26 @@ class ShockWorker(Worker):
 
     simulation: Simulation
     folder: Path
-    objects: list[Part]
+    objects: Sequence[Part]
 
-    def keep_in(self, folder: str) -> dict[str, Any]:
+    def keep_in(self, folder: str) -> None:
         """Sets the folder of the files."""
         self.folder = Path(folder)
-        return {}
 
-    def begin_blast(
-        self, rank: int, memory: str, cells: list[int], parts: list[int]
-    ) -> dict[str, Any]:
-        """Makes the block of a simulation."""
-        cut = Decomposition(three(cells), three(parts))
+    def begin_blast(self, rank: int, memory: str, cells: Three, parts: Three) -> str:
+        """Makes the block of a simulation; returns the name of the library of its arrays."""
+        cut = Decomposition(cells, parts)
         self.simulation = Simulation(self.engine, cut, rank, memory)
         for name in VARIABLES:
             sender = Sender(self.engine, self.client, memory, cut.shape)
             self.senders[name] = (sender, np.empty(cut.shape))
-        return {"arrays": self.simulation.xp.__name__}
+        return str(self.simulation.xp.__name__)
 
-    def meet(self, contacts: list[str]) -> dict[str, Any]:
+    def meet(self, contacts: Sequence[str]) -> None:
         """Connects the block with the other blocks."""
         self.simulation.meet(contacts)
-        return {}
 
-    def advance(self, version: int) -> dict[str, Any]:
+    def advance(self, version: int) -> None:
         """Computes a time step (the paper has 100), and keeps the data that it made."""
         self.simulation.advance()
         for name, array in zip(VARIABLES, self.simulation.variables(), strict=True):
@@ -64,20 +60,17 @@ class ShockWorker(Worker):
             self.engine.copy(array, sender.source).wait(timeout=TIMEOUT_S)
             self.engine.copy(sender.source, held).wait(timeout=TIMEOUT_S)
             np.save(self.file_of(name, version, self.simulation.rank), held)
-        return {}
 
     def file_of(self, name: str, version: int, rank: int) -> Path:
         """Returns the file of a block's data; versions take turns, as servers keep few of them."""
         return self.folder / f"{name}-{version % 2}-{rank}.npy"
 
-    def read_box(self, name: str, memory: str, box: Bounds, objects: list[Part]) -> dict[str, Any]:
+    def read_box(self, name: str, memory: str, box: Bounds, objects: Sequence[Part]) -> None:
         """Makes the array that `get` fills."""
-        box = corners(box)
-        self.objects = [(corners(part), corners(whole), writer) for part, whole, writer in objects]
-        parts = [part for part, _, _ in self.objects]
+        self.objects = objects
+        parts = [part for part, _, _ in objects]
         receiver = Receiver(self.engine, self.client, memory, box, parts)
         self.receivers[name] = (receiver, np.empty(0))
-        return {}
 
     def holds(self, name: str, version: int) -> bool:
         """Returns whether an array equals what the simulation held, byte for byte."""
@@ -89,10 +82,10 @@ class ShockWorker(Worker):
                 return False
         return True
 
-    def compress(self) -> dict[str, Any]:
+    def compress(self) -> float:
         """Compresses what was got; returns the factor of compression, 0 without zfpy."""
         if importlib.util.find_spec("zfpy") is None:
-            return {"ratio": 0.0}
+            return 0.0
         import zfpy  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         plain, packed = 0, 0
@@ -101,7 +94,7 @@ class ShockWorker(Worker):
             tolerance = TOLERANCE * float(np.abs(values).max())
             plain += values.nbytes
             packed += len(zfpy.compress_numpy(values, tolerance=tolerance))
-        return {"ratio": plain / packed}
+        return plain / packed
 
 
 class Simulation:
@@ -125,7 +118,7 @@ class Simulation:
         self.step = 0
         self.sweeps = 0
 
-    def meet(self, contacts: list[str]) -> None:
+    def meet(self, contacts: Sequence[str]) -> None:
         """Connects to the other blocks' processes."""
         others = [rank for rank in range(len(contacts)) if rank != self.rank]
         peers = {rank: connect(self.engine, contacts[rank], TIMEOUT_S) for rank in others}
@@ -159,13 +152,3 @@ def array_module(memory: str) -> Any:
         return np  # because the GPUs are emulated
     cupy.cuda.Device(int(memory.removeprefix("device"))).use()
     return cupy
-
-
-def three(numbers: list[int]) -> tuple[int, int, int]:
-    """Returns three numbers of a list from JSON."""
-    x, y, z = numbers
-    return x, y, z
-
-
-if __name__ == "__main__":
-    serve(sys.stdin, sys.stdout, ShockWorker)

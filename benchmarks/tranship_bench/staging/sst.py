@@ -17,11 +17,9 @@ from typing import Any
 
 from tranship.closing import Closing
 
-from ..harness import MismatchError, SkippedError, Variant
+from ..harness import SkippedError, Variant, require
 from ..processes.nixl import adapter_path, installed
 from ..processes.peer import Program
-
-__all__ = ["SETTINGS", "Sst", "beside"]
 
 Box = Sequence[slice]
 
@@ -70,7 +68,7 @@ class Sst(Closing):
     @property
     def conditions(self) -> dict[str, Any]:
         """Returns the conditions of the times: version and settings."""
-        return {"timed": "python", "version": self.version, "settings": self._settings}
+        return {"version": self.version, "settings": self._settings}
 
     def put(self, parts: int) -> float:
         """Puts a step of `parts` blocks along each dimension; returns the writer's seconds."""
@@ -102,8 +100,7 @@ class Sst(Closing):
         self._reader.send("gets", count=count)
         put = seconds(self._writer.ask("puts", count=count))
         got = seconds(self._reader.answer())
-        if not self.arrived():
-            raise MismatchError("8 KiB, adios2-sst: what arrived differs from what was sent")
+        require(self.arrived(), "8 KiB, adios2-sst")
         return put / count, got / count
 
     def arrived(self) -> bool:

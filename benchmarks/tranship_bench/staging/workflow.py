@@ -28,14 +28,12 @@ from tranship.engine import Engine
 from tranship.errors import InvalidArgument
 
 from ..dataspaces.grids import Grid, cube_of
-from ..harness import Bench
-from ..processes.peer import Program
+from ..harness import Bench, require
+from ..processes.peer import Child
 from ..registry import counts, measures, option
 from .boxes import KEPT, server
-from .crew import Crew, all_same, together
+from .crew import Crew, together
 from .designs import BASELINE
-
-__all__ = ["IterationOptions", "Iterations", "Machine", "Options", "machine_of", "reader_boxes"]
 
 MiB = 1 << 20
 
@@ -54,12 +52,7 @@ WARM = KEPT + 2
 
 @dataclass(frozen=True)
 class IterationOptions:
-    """Options of workflows.
-
-    Attributes:
-        quick: Whether there are fewer sizes and iterations.
-        iterations: Number of iterations that count; 0: the workflow's own.
-    """
+    """Options of workflows."""
 
     quick: bool = option(False, "Fewer sizes and iterations: a minute or two.", values="")
     iterations: int = option(0, "Iterations that count. Default: 10 or 5; fewer with --quick.")
@@ -71,13 +64,7 @@ class IterationOptions:
 
 @dataclass(frozen=True)
 class Options(IterationOptions):
-    """The options of `tranship bench staging-workflow`.
-
-    Attributes:
-        processes: Numbers of writers, readers and servers; empty: a writer and a reader for each
-            GPU, or two of each without GPUs, and a server for two writers.
-        sizes: MiB of each writer.
-    """
+    """The options of `tranship bench staging-workflow`."""
 
     processes: tuple[int, ...] = option(
         (),
@@ -140,8 +127,8 @@ class Iterations:
     """
 
     bench: Bench
-    writers: list[Program]
-    readers: list[Program]
+    writers: list[Child]
+    readers: list[Child]
     names: list[str]
     grid: Grid
 
@@ -161,10 +148,9 @@ class Iterations:
                 together(self.readers, "clear", **common)
                 got = together(self.readers, "get", design=receiver, **now)
                 verified = together(self.readers, "verify", **now)
-                all_same(verified, f"{case}, {sender}, {receiver}")
-                for way, design, answers in (("put", sender, put), ("get", receiver, got)):
+                require(all(verified), f"{case}, {sender}, {receiver}")
+                for way, design, each in (("put", sender, put), ("get", receiver, got)):
                     if iteration >= warm:
-                        each = [answer["seconds"] for answer in answers]
                         self.seconds.setdefault((way, design), []).append(each)
 
     def emit(self, case: str, counts: dict[str, int], **conditions: Any) -> None:
@@ -209,7 +195,7 @@ def staging_workflow(bench: Bench) -> None:
 
 
 def emulate(
-    bench: Bench, machine: Machine, writers: list[Program], readers: list[Program], size: int
+    bench: Bench, machine: Machine, writers: list[Child], readers: list[Child], size: int
 ) -> None:
     """Measures one size, with a variable of its own."""
     options: Options = bench.options
