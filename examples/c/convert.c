@@ -1,5 +1,5 @@
 /* Writes a matrix to a file in blocks of four columns, reads it back by rows, and lets another
- * engine of this process copy it from here: the engine from C. */
+ * engine of this process copy it from here and back, with a notice: the engine from C. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +61,28 @@ int main(void) {
   copy(other, remote, received);
   if (memcmp(matrix, found, sizeof matrix) != 0) return 1;
 
-  tranship_instance* all[] = {source, target, file, remote, received};
+  /* it writes into an array of this one, and says so by a notice */
+  static double inbox[rows][columns];
+  tranship_instance *received_here, *inbox_there;
+  const tranship_export_options with_notices = {.size = sizeof with_notices, .notices = 1};
+  check(tranship_instance_of_memory(engine, inbox, sizeof inbox, &by_row, &received_here));
+  check(tranship_export_with(engine, "inbox", received_here, &with_notices));
+  check(tranship_peer_lookup(peer, "inbox", 10.0, &inbox_there));
+  const tranship_copy_options notifying = {.size = sizeof notifying, .notify = "step 0"};
+  tranship_event* event;
+  check(tranship_copy(other, received, inbox_there, &notifying, &event));
+
+  tranship_notices* notices;
+  tranship_notice notice;
+  check(tranship_engine_notices(engine, 10.0, &notices)); /* waits for the first */
+  check(tranship_notices_entry(notices, 0, &notice));
+  printf("%s: %s\n", notice.array, notice.name);
+  tranship_notices_free(notices);
+  if (memcmp(matrix, inbox, sizeof matrix) != 0) return 1;
+  check(tranship_event_wait(event, 10.0));
+  tranship_event_free(event);
+
+  tranship_instance* all[] = {source, target, file, remote, received, received_here, inbox_there};
   for (size_t k = 0; k < sizeof all / sizeof *all; k++) tranship_instance_free(all[k]);
   tranship_peer_free(peer);
   check(tranship_engine_close(other));

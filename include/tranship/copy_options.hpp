@@ -35,6 +35,10 @@ struct CopyOptions {
   /// "safe", "same_kind" or "unsafe": numbers whose types differ are converted on the way, where
   /// this rule of NumPy's allows it. Empty: types must be equal. Not for pieces and derived types.
   std::string cast{};
+  /// Name of the notice that the process which exports the target, or else the source, gets once
+  /// all bytes have arrived: UTF-8 text of up to 256 bytes without control characters. It returns
+  /// the notice by Engine::notices(). Empty: none is sent.
+  std::string notify{};
 };
 
 /// One of several copies. Both instances must stay during the call.
@@ -93,7 +97,8 @@ void with_c(const CopyOptions& options, const Use& use) {
   given.after_count = static_cast<std::int64_t>(after.size());
   given.stream = options.stream;
   given.has_stream = options.has_stream ? 1 : 0;
-  given.cast = options.cast.empty() ? nullptr : options.cast.c_str();
+  given.cast = detail::optional_text(options.cast);
+  given.notify = detail::optional_text(options.notify);
   use(given);
 }
 

@@ -87,16 +87,20 @@ typedef struct tranship_copy_options {
   void* stream;   /* a cudaStream_t, used if has_stream is 1: the copy starts after what is in it */
   int has_stream; /* to or from the memory of a GPU that reaches the other end, too, it runs in the
                      stream itself; after any other, wait for the event before you use the target */
-  const char* cast; /* "safe", "same_kind" or "unsafe": numbers change their types as this rule of
-                       NumPy's allows; not in pieces and derived types. NULL: types are equal */
+  const char* cast;   /* "safe", "same_kind" or "unsafe": numbers change their types as this rule of
+                         NumPy's allows; not in pieces and derived types. NULL: types are equal */
+  const char* notify; /* name of the notice that the process which exports the target, or else the
+                         source, gets once all bytes have arrived (peers.h): UTF-8 text of 1 to 256
+                         bytes without control characters. NULL: none is sent */
 } tranship_copy_options;
 
 /* Starts a copy, and writes the event of its end. Both instances have the same extents and fields;
  * the target is writable, shares no byte with the source, through whatever map or connection, and
  * no two of its elements share one. A small copy in memory has ended on return. options: NULL for
  * the defaults. Free the event. Errors: TRANSHIP_INVALID_ARGUMENT for instances that do not match,
- * that overlap, or a target that is read-only or repeats bytes; TRANSHIP_NO_ROUTE;
- * TRANSHIP_OUT_OF_RANGE for a region outside them. tranship_event_wait() says what fails later. */
+ * that overlap, a target that is read-only or repeats bytes, and for a notice that has no name, is
+ * not taken, or is sent while the stream is captured; TRANSHIP_NO_ROUTE; TRANSHIP_OUT_OF_RANGE for
+ * a region outside them. tranship_event_wait() says what fails later. */
 TRANSHIP_API tranship_code tranship_copy(tranship_engine* engine, const tranship_instance* source,
                                          const tranship_instance* target,
                                          const tranship_copy_options* options,
@@ -153,7 +157,8 @@ typedef struct tranship_prepared tranship_prepared;
 
 /* Prepares what tranship_copy() would start. The instances may be freed; memory that the caller
  * gave must stay valid until the last start has ended. May wait for a GPU. `options` may have
- * neither a region nor events nor a stream, which belong to a start. Free the prepared copy.
+ * neither a region nor events, a stream or a notice, which belong to a start. Free the prepared
+ * copy.
  * Errors: as tranship_copy(). */
 TRANSHIP_API tranship_code tranship_prepare(tranship_engine* engine,
                                             const tranship_instance* source,
@@ -193,12 +198,13 @@ typedef struct tranship_start_options {
   int64_t after_count;
   void* stream; /* as for a copy */
   int has_stream;
+  const char* notify; /* as for a copy */
 } tranship_start_options;
 
 /* Starts a prepared copy, and writes the event of its end. Starts may overlap. options: NULL for
  * the defaults. Free the event. Errors: TRANSHIP_INVALID_ARGUMENT for other instances that differ
- * from the prepared ones, overlap or may only be read; TRANSHIP_NOT_FOUND and TRANSHIP_PEER_LOST
- * for arrays of other processes. */
+ * from the prepared ones, overlap or may only be read, and for a notice, as tranship_copy();
+ * TRANSHIP_NOT_FOUND and TRANSHIP_PEER_LOST for arrays of other processes. */
 TRANSHIP_API tranship_code tranship_start(const tranship_prepared* prepared,
                                           const tranship_start_options* options,
                                           tranship_event** event);

@@ -17,6 +17,7 @@
 #include "event.hpp"
 #include "file.hpp"
 #include "layout.hpp"
+#include "notice.hpp"
 #include "peer.hpp"
 #include "peers.h"
 #include "plan.hpp"
@@ -102,8 +103,9 @@ class Engine : public TypedCopies {
   /// Starts a copy. Both ends have the same extents and fields; the target may be written and does
   /// not overlap the source. A small copy in memory has ended on return. What fails later is thrown
   /// by Event::wait().
-  /// @throws InvalidArgument for ends that do not match or overlap, and for a target that may only
-  ///         be read; NoRoute; OutOfRange for a region outside the ends
+  /// @throws InvalidArgument for ends that do not match or overlap, for a target that may only be
+  ///         read, and for a notice that has no name, is not taken, or is sent while the stream is
+  ///         captured; NoRoute; OutOfRange for a region outside the ends
   Event copy(End source, End target, const CopyOptions& options = {}) const {
     const Held from = held(source, false);
     const Held to = held(target, true);
@@ -153,7 +155,8 @@ class Engine : public TypedCopies {
   }
 
   /// Prepares what copy(), copy_all(), copy_pages() or copy_pieces() would start, to start it again
-  /// and again. May wait for a GPU. The options have neither a region nor events nor a stream.
+  /// and again. May wait for a GPU. The options have neither a region nor events, a stream or a
+  /// notice.
   /// @throws as those
   PreparedCopy prepare(End source, End target, const CopyOptions& options = {}) const {
     const Held from = held(source, false);
@@ -206,8 +209,12 @@ class Engine : public TypedCopies {
   /// Lets processes that connect read the instance by a name, and write it if it may be written,
   /// until withdraw() or close(). Memory that the caller gave must stay valid as long.
   /// @throws InvalidArgument if the name is taken, or the instance is another process's
-  void export_as(const std::string& name, const Instance& instance) const {
-    detail::check(tranship_export(handle(), name.c_str(), instance.handle()));
+  void export_as(const std::string& name, const Instance& instance,
+                 const ExportOptions& options = {}) const {
+    tranship_export_options given{};
+    given.size = sizeof given;
+    given.notices = options.notices ? 1 : 0;
+    detail::check(tranship_export_with(handle(), name.c_str(), instance.handle(), &given));
   }
 
   /// Ends an export. No other process touches the memory after it returned.
@@ -224,6 +231,16 @@ class Engine : public TypedCopies {
     tranship_peer* made = nullptr;
     detail::check(tranship_connect(handle(), contact.c_str(), timeout.count(), &made));
     return Peer(made, timeout);
+  }
+
+  /// Returns the notices that have arrived from all processes, each once, in the order of their
+  /// arrival. Waits up to `timeout` for the first, if there is none; returns none if none came.
+  /// @throws InvalidArgument for an engine that accepts no connections; Closed if the engine is
+  ///         closed, also while the call waits
+  std::vector<Notice> notices(Seconds timeout = Seconds(0)) const {
+    tranship_notices* taken = nullptr;
+    detail::check(tranship_engine_notices(handle(), timeout.count(), &taken));
+    return detail::c_notices(taken);
   }
 
  private:

@@ -8,9 +8,17 @@
 
 #include "array.hpp"
 #include "error.hpp"
+#include "notice.hpp"
 #include "peers.h"
 
 namespace tranship {
+
+/// How an instance is exported.
+struct ExportOptions {
+  /// Whether other processes may send notices of their copies to and from the instance. Set it
+  /// where the program reads them by Engine::notices() or Peer::notices().
+  bool notices = false;
+};
 
 /// A connection to another engine, which Engine::connect() makes. Destroying it ends the
 /// connection: copies to and from the peer's arrays fail then. Any thread may call any member.
@@ -38,6 +46,16 @@ class Peer {
       found.emplace_back(tranship_names_entry(given, k));
     }
     return found;
+  }
+
+  /// Returns the notices that the peer's process has sent, as Engine::notices() returns those of
+  /// all. The peer has connected to this process, too.
+  /// @throws as Engine::notices(); PeerLost and Closed if the peer's process exited or has closed
+  ///         its engine, and all that it has sent were returned
+  std::vector<Notice> notices(Seconds timeout = Seconds(0)) const {
+    tranship_notices* taken = nullptr;
+    detail::check(tranship_peer_notices(handle(), timeout.count(), &taken));
+    return detail::c_notices(taken);
   }
 
   tranship_peer* handle() const noexcept { return handle_.get(); }

@@ -1,8 +1,10 @@
 /* Arrays of other processes from C: an engine exports instances, and looks up those of its peers,
- * which are ends of copies as any other instance. */
+ * which are ends of copies as any other instance. A copy can send a notice to the process that
+ * exports its array. */
 #ifndef TRANSHIP_PEERS_H
 #define TRANSHIP_PEERS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "engine.h"
@@ -18,6 +20,18 @@ extern "C" {
  * Errors: TRANSHIP_INVALID_ARGUMENT if the name is taken, or the instance is another process's. */
 TRANSHIP_API tranship_code tranship_export(tranship_engine* engine, const char* name,
                                            const tranship_instance* instance);
+
+/* Options of an export. Set `size`; other members that are zero mean the defaults. */
+typedef struct tranship_export_options {
+  size_t size; /* sizeof(tranship_export_options) */
+  int notices; /* 1: others may send notices of their copies to and from the instance */
+} tranship_export_options;
+
+/* Does what tranship_export() does, with options. options: NULL for the defaults.
+ * Errors: as tranship_export(). */
+TRANSHIP_API tranship_code tranship_export_with(tranship_engine* engine, const char* name,
+                                                const tranship_instance* instance,
+                                                const tranship_export_options* options);
 
 /* Ends an export. No other process touches the memory after it returned TRANSHIP_OK.
  * Errors: TRANSHIP_NOT_FOUND; TRANSHIP_TIMEOUT if a peer's copy takes longer than the setting
@@ -56,6 +70,45 @@ TRANSHIP_API void tranship_names_free(tranship_names* names);
 
 /* Ends the connection and frees the peer. Copies to and from its arrays fail. NULL is ignored. */
 TRANSHIP_API void tranship_peer_free(tranship_peer* peer);
+
+/* -- Notices ------------------------------------------------------------------------------- */
+
+/* A copy of another process to or from an instance that this process exports. All its bytes were
+ * written, or read, before the notice arrived. */
+typedef struct tranship_notice {
+  const char* name;   /* what the other process gave as `notify` */
+  const char* array;  /* name of the export; of several that one call copied, the first */
+  int written;        /* 1: the other process has written the instance; 0: it has read it */
+  const char* sender; /* the other process: its number, and its machine */
+} tranship_notice;
+
+/* Notices that one call returned, in the order of their arrival. */
+typedef struct tranship_notices tranship_notices;
+
+/* Takes the notices that have arrived from all processes. Each is returned once. Waits up to
+ * `timeout` seconds for the first, if there is none; 0: not at all. If none comes by then, the list
+ * is empty. Free the list, an empty one as well.
+ * Errors: TRANSHIP_INVALID_ARGUMENT for an engine that accepts no connections; TRANSHIP_CLOSED if
+ * the engine is closed, also while the call waits. */
+TRANSHIP_API tranship_code tranship_engine_notices(tranship_engine* engine, double timeout,
+                                                   tranship_notices** notices);
+
+/* Does the same for the notices of the peer's process alone, which has connected to this one, too.
+ * Errors: as tranship_engine_notices(); TRANSHIP_PEER_LOST and TRANSHIP_CLOSED if the peer's
+ * process exited or has closed its engine, and all that it has sent were returned. */
+TRANSHIP_API tranship_code tranship_peer_notices(tranship_peer* peer, double timeout,
+                                                 tranship_notices** notices);
+
+/* Returns how many notices the list has; 0 for NULL. */
+TRANSHIP_API int64_t tranship_notices_size(const tranship_notices* notices);
+
+/* Writes notice `index`, from 0. Its texts are valid until the list is freed.
+ * Errors: TRANSHIP_OUT_OF_RANGE if there is none of that index. */
+TRANSHIP_API tranship_code tranship_notices_entry(const tranship_notices* notices, int64_t index,
+                                                  tranship_notice* notice);
+
+/* Frees a list of notices. NULL is ignored. */
+TRANSHIP_API void tranship_notices_free(tranship_notices* notices);
 
 #ifdef __cplusplus
 }

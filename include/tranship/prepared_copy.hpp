@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "array.hpp"
@@ -23,6 +24,8 @@ struct StartOptions {
   /// Whether the copy starts after what is in `stream`, as in CopyOptions.
   bool has_stream = false;
   void* stream = nullptr;  ///< a cudaStream_t
+  /// Name of a notice, as in CopyOptions.
+  std::string notify{};
 };
 
 /// A copy that Engine::prepare() made. Memory that the caller gave must stay valid until the last
@@ -34,7 +37,8 @@ class PreparedCopy {
 
   /// Starts the copy. What fails later is thrown by Event::wait().
   /// @throws InvalidArgument for other instances that differ from the prepared ones, overlap or may
-  ///         only be read; NotFound or PeerLost for arrays of other processes; Closed
+  ///         only be read, and for a notice, as Engine::copy(); NotFound or PeerLost for arrays of
+  ///         other processes; Closed
   Event start(const StartOptions& options = {}) const {
     std::vector<tranship_event*> after;
     for (const Event* event : options.after) after.push_back(event->handle());
@@ -46,6 +50,7 @@ class PreparedCopy {
     given.after_count = static_cast<std::int64_t>(after.size());
     given.stream = options.stream;
     given.has_stream = options.has_stream ? 1 : 0;
+    given.notify = detail::optional_text(options.notify);
     tranship_event* made = nullptr;
     detail::check(tranship_start(handle(), &given, &made));
     return Event(made);

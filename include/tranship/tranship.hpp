@@ -13,6 +13,7 @@
 #include "event.hpp"
 #include "file.hpp"
 #include "layout.hpp"
+#include "notice.hpp"
 #include "packer.hpp"
 #include "peer.hpp"
 #include "plan.hpp"

@@ -75,7 +75,7 @@ class TypedCopies : public detail::EngineHandle {
   }
 
   /// Prepares what copy() or copy_types() would start, to start it again and again. The options
-  /// have neither a region nor events nor a stream.
+  /// have neither a region nor events, a stream or a notice.
   /// @throws as those
   PreparedCopy prepare(End source, End target, const Datatype& source_type,
                        const Datatype& target_type, const CopyOptions& options = {}) const {

@@ -186,7 +186,7 @@ TRANSHIP_API tranship_code tranship_copy_types(tranship_engine* engine,
 
 /* Prepares what tranship_copy_types() would start, to start it again and again. Instances and types
  * may be freed; as for tranship_prepare(), memory that the caller gave must stay valid, and
- * `options` has neither a region nor events nor a stream. Free the prepared copy.
+ * `options` has neither a region nor events, a stream or a notice. Free the prepared copy.
  * Errors: as tranship_copy_types(). */
 TRANSHIP_API tranship_code tranship_prepare_types(tranship_engine* engine,
                                                   const tranship_typed_pair* pairs,

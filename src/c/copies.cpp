@@ -6,6 +6,7 @@
 #include "c/arrays.hpp"
 #include "c/copies.hpp"
 #include "c/handles.hpp"
+#include "fabric/messages/copy_notice.hpp"
 #include "plan/plan.hpp"
 
 using namespace tranship;
@@ -25,13 +26,19 @@ Result<std::vector<Event>> events_of(tranship_event* const* after, std::int64_t 
   return events;
 }
 
-Result<StartOptions> start_options_of(bool has_stream, void* stream, tranship_event* const* after,
-                                      std::int64_t after_count) {
+/// Returns what an options struct says of one start. `Given` is that of a copy or of a start. The
+/// result refers to the caller's text.
+/// @error invalid_argument for events that are not given, and for a text that names no notice
+template <typename Given>
+Result<StartOptions> start_options_of(const Given& given) {
   StartOptions options;
-  if (has_stream) options.stream = reinterpret_cast<std::uintptr_t>(stream);
-  auto events = events_of(after, after_count);
+  if (given.has_stream != 0) options.stream = reinterpret_cast<std::uintptr_t>(given.stream);
+  auto events = events_of(given.after, given.after_count);
   if (!events) return events.error();
   options.after = std::move(*events);
+  if (given.notify == nullptr) return options;
+  options.notify = given.notify;
+  if (Status named = fabric::check_notice_name(options.notify); !named) return named.error();
   return options;
 }
 
@@ -49,8 +56,7 @@ Result<CopyOptions> options_of(const tranship_copy_options& given) {
     options.casting = *casting;
   }
   options.buffer_bytes_max = given.buffer_bytes;
-  auto start =
-      start_options_of(given.has_stream != 0, given.stream, given.after, given.after_count);
+  auto start = start_options_of(given);
   if (!start) return start.error();
   options.start = std::move(*start);
   return options;
@@ -185,9 +191,10 @@ Result<CopyOptions> options_without_region(const tranship_copy_options* options)
 Result<CopyOptions> options_of_all_starts(const tranship_copy_options* options) {
   auto converted = options_without_region(options);
   if (!converted) return converted;
-  if (converted->start.after.empty() && !converted->start.stream) return converted;
+  const StartOptions& start = converted->start;
+  if (start.after.empty() && !start.stream && start.notify.empty()) return converted;
   return Error{ErrorCode::invalid_argument,
-               "the options of this preparation have events or a stream",
+               "the options of this preparation have events, a stream or a notice",
                "pass them to tranship_start()"};
 }
 
@@ -292,8 +299,7 @@ tranship_code tranship_start(const tranship_prepared* prepared,
     if (Status here = check_here(*prepared); !here) return here;
     const auto read = read_options(options);
     if (!read) return read.error();
-    const auto converted =
-        start_options_of(read->has_stream != 0, read->stream, read->after, read->after_count);
+    const auto converted = start_options_of(*read);
     if (!converted) return converted.error();
     auto started = start(*prepared, *read, *converted);
     if (!started) return started.error();

@@ -13,6 +13,7 @@
 #include "datatypes/datatype.hpp"
 #include "engine/engine.hpp"
 #include "fabric/fabric.hpp"
+#include "fabric/messages/copy_notice.hpp"
 #include "os/fork.hpp"
 #include "tranship/tranship.h"
 
@@ -66,6 +67,10 @@ struct tranship_peer {
 
 struct tranship_names {
   std::vector<std::string> names;
+};
+
+struct tranship_notices {
+  std::vector<tranship::fabric::CopyNotice> notices;
 };
 
 namespace tranship::c_api {

@@ -2,6 +2,9 @@
 #include "c/handles.hpp"
 #include "engine/processes.hpp"
 
+#include <optional>
+#include <string>
+
 using namespace tranship;
 using namespace tranship::c_api;
 
@@ -18,16 +21,43 @@ Result<std::shared_ptr<Processes>> links_of(
   return peer->engine->processes();
 }
 
+/// Takes notices of a peer, or of all processes, into a new list.
+/// @error invalid_argument for an engine that accepts no connections; as Processes::take_notices()
+Result<tranship_notices*> take_notices(Processes& links, std::optional<fabric::PeerId> peer,
+                                       double timeout) {
+  const auto patience = duration(timeout);
+  if (!patience) return patience.error();
+  if (links.contact().empty()) {
+    return Error{ErrorCode::invalid_argument,
+                 "this engine accepts no connections, so that no process can send it notices",
+                 "set contact_file or accept in the options with which it is opened"};
+  }
+  auto made = std::make_unique<tranship_notices>();  // before notices are taken, to lose none
+  auto taken = links.take_notices(peer, *patience);
+  if (!taken) return taken.error();
+  made->notices = std::move(*taken);
+  return made.release();
+}
+
 }  // namespace
 
 tranship_code tranship_export(tranship_engine* engine, const char* name,
                               const tranship_instance* instance) {
+  return tranship_export_with(engine, name, instance, nullptr);
+}
+
+tranship_code tranship_export_with(tranship_engine* engine, const char* name,
+                                   const tranship_instance* instance,
+                                   const tranship_export_options* options) {
   return guarded([&]() -> Status {
     const auto used = use(engine, {{"name", name}, {"instance", instance}});
     if (!used) return used.error();
     if (Status here = check_here(*instance); !here) return here;
+    const auto read = read_options(options);
+    if (!read) return read.error();
     const auto links = (*used)->processes();
-    return links ? (*links)->export_array(name, instance->array) : Status(links.error());
+    if (!links) return links.error();
+    return (*links)->export_array(name, instance->array, read->notices != 0);
   });
 }
 
@@ -110,4 +140,58 @@ void tranship_peer_free(tranship_peer* peer) {
     const auto links = freed->engine->processes();
     return links ? (*links)->disconnect(freed->id) : Status(links.error());
   });
+}
+
+tranship_code tranship_engine_notices(tranship_engine* engine, double timeout,
+                                      tranship_notices** notices) {
+  return guarded([&]() -> Status {
+    const auto used = use(engine, {{"notices", notices}});
+    if (!used) return used.error();
+    *notices = nullptr;
+    const auto links = (*used)->processes();
+    if (!links) return links.error();
+    const auto taken = take_notices(**links, std::nullopt, timeout);
+    if (!taken) return taken.error();
+    *notices = *taken;
+    return {};
+  });
+}
+
+tranship_code tranship_peer_notices(tranship_peer* peer, double timeout,
+                                    tranship_notices** notices) {
+  return guarded([&]() -> Status {
+    const auto links = links_of(peer, {{"notices", notices}});
+    if (!links) return links.error();
+    *notices = nullptr;
+    const auto taken = take_notices(**links, peer->id, timeout);
+    if (!taken) return taken.error();
+    *notices = *taken;
+    return {};
+  });
+}
+
+int64_t tranship_notices_size(const tranship_notices* notices) {
+  return notices != nullptr ? static_cast<int64_t>(notices->notices.size()) : 0;
+}
+
+tranship_code tranship_notices_entry(const tranship_notices* notices, int64_t index,
+                                     tranship_notice* notice) {
+  return guarded([&]() -> Status {
+    const Status given = check_given({{"notices", notices}, {"notice", notice}});
+    if (!given) return given;
+    const int64_t size = tranship_notices_size(notices);
+    if (index < 0 || index >= size) {
+      return Error{ErrorCode::out_of_range,
+                   "the index is " + std::to_string(index) + ", and there are " +
+                       std::to_string(size) + " notices",
+                   "give an index from 0 to below the size of the list"};
+    }
+    const fabric::CopyNotice& found = notices->notices[static_cast<std::size_t>(index)];
+    *notice = {found.name.c_str(), found.array.c_str(), found.written ? 1 : 0, found.label.c_str()};
+    return {};
+  });
+}
+
+void tranship_notices_free(tranship_notices* notices) {
+  const std::unique_ptr<tranship_notices> freed(notices);
 }

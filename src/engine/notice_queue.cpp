@@ -24,7 +24,7 @@ Status NoticeQueue::add(fabric::CopyNotice notice) {
     return Error{ErrorCode::out_of_memory,
                  "it has not read " + which +
                      ", and takes no more: the bytes have arrived, the notice has not",
-                 "read them there by Engine.notices(), or raise the setting notices_max there"};
+                 "read them there, or raise the setting notices_max there"};
   }
   ++waiting;
   notices_.push_back(std::move(notice));

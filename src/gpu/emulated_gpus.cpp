@@ -1,5 +1,5 @@
 // Emulated GPUs, whose memory is host memory. Work runs at once on the calling thread, unless its
-// stream is held (EmulatedStreams), or waits for one that is; an event is
+// stream is held or captured (EmulatedStreams), or waits for one that is held; an event is
 // reached only at the second query, so that a caller that does not poll fails here too. Calls for
 // which CUDA may fail silently are refused: ranges beyond an allocation, pageable memory in
 // kernels, released handles.
@@ -97,6 +97,8 @@ struct EmulatedStream {
   std::mutex lock;  ///< held while work runs; guards what follows
   bool held = false;
   std::deque<Queued> queue;
+  std::vector<std::function<void()>> graph;  ///< work since the capture began
+  std::atomic<bool> captured = false;        ///< changes while `lock` is held
 };
 
 struct EmulatedEvent {
@@ -131,7 +133,10 @@ class EmulatedGpus final : public Gpus, public EmulatedStreams {
   Result<bool> reached(const GpuEvent& event) override;
   Status wait(const GpuStream& stream, const GpuEvent& event) override;
   bool has_stream(const GpuStream& stream) const override { return stream_of(stream).ok(); }
-  bool capturing(const GpuStream&) const override { return false; }
+  bool capturing(const GpuStream& stream) const override {
+    const auto lane = stream_of(stream);
+    return lane && (*lane)->captured;
+  }
   std::uint64_t identity(const GpuStream& stream) const override {
     // Work runs within the call, so that another stream of this address does not overtake it.
     return number_of(stream.handle) <= named_stream_max ? 0 : number_of(stream.handle);
@@ -140,6 +145,8 @@ class EmulatedGpus final : public Gpus, public EmulatedStreams {
   Result<GpuStream> make_held_stream(int device) override;
   void hold(const GpuStream& stream) override;
   void let_go(const GpuStream& stream) override;
+  void begin_capture(const GpuStream& stream) override;
+  std::function<void()> end_capture(const GpuStream& stream) override;
   Status fill(const GpuStream& stream, std::byte* target, std::int64_t bytes,
               std::byte value) override;
 
@@ -378,6 +385,7 @@ void EmulatedGpus::release(const GpuStream& stream) {
 
 void EmulatedGpus::put(EmulatedStream& stream, std::function<void()> work) {
   const std::lock_guard running(stream.lock);
+  if (stream.captured) return stream.graph.push_back(std::move(work));
   if (!stream.held && stream.queue.empty()) return work();
   stream.queue.push_back({std::move(work), nullptr});
 }
@@ -488,6 +496,11 @@ Status EmulatedGpus::wait(const GpuStream& stream, const GpuEvent& event) {
   }
   if (!mark || mark->load()) return {};  // the work before the event has run
   const std::lock_guard running((*lane)->lock);
+  if ((*lane)->captured) {
+    return Error{ErrorCode::invalid_argument,
+                 "the stream is being captured, and would wait for work outside of its graph",
+                 "wait for the event before the capture"};
+  }
   (*lane)->queue.push_back({[] {}, std::move(mark)});
   return {};
 }
@@ -507,6 +520,25 @@ void EmulatedGpus::let_go(const GpuStream& stream) {
     (*lane)->held = false;
   }
   run_waiting();
+}
+
+void EmulatedGpus::begin_capture(const GpuStream& stream) {
+  const auto lane = stream_of(stream);
+  CHECK(lane.ok(), "the stream is not of these emulated GPUs");
+  const std::lock_guard running((*lane)->lock);
+  CHECK(!(*lane)->captured, "the stream is being captured already");
+  (*lane)->captured = true;
+}
+
+std::function<void()> EmulatedGpus::end_capture(const GpuStream& stream) {
+  const auto lane = stream_of(stream);
+  CHECK(lane.ok(), "the stream is not of these emulated GPUs");
+  const std::lock_guard running((*lane)->lock);
+  CHECK((*lane)->captured, "the stream is not being captured");
+  (*lane)->captured = false;
+  return [graph = std::exchange((*lane)->graph, {})] {
+    for (const auto& work : graph) work();
+  };
 }
 
 Status EmulatedGpus::fill(const GpuStream& stream, std::byte* target, std::int64_t bytes,

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -71,7 +72,8 @@ struct EmulatedPinning {
 };
 
 /// Streams of emulated GPUs that stand for those of other libraries, in tests of the order of
-/// copies. Work in a held stream, and work that waits for it, runs when let_go() is called.
+/// copies. Work in a held stream, and work that waits for it, runs when let_go() is called; that of
+/// a captured stream when its graph is called.
 /// Threads: all.
 class EmulatedStreams {
  public:
@@ -81,6 +83,11 @@ class EmulatedStreams {
   virtual void hold(const GpuStream& stream) = 0;
   /// Runs the work in the stream, and the work that waited for it, on the calling thread.
   virtual void let_go(const GpuStream& stream) = 0;
+  /// Begins a capture of the stream: from now on its work becomes a part of a graph, and does not
+  /// run. A stream that is captured waits for no event that is outstanding.
+  virtual void begin_capture(const GpuStream& stream) = 0;
+  /// Ends the capture. Returns the graph, which runs its work on the calling thread.
+  virtual std::function<void()> end_capture(const GpuStream& stream) = 0;
   /// Puts a kernel into the stream that sets bytes.
   virtual Status fill(const GpuStream& stream, std::byte* target, std::int64_t bytes,
                       std::byte value) = 0;

@@ -1,10 +1,11 @@
 // An engine of the C API for tests.
 #pragma once
 
-#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "support/test.hpp"
 #include "tranship/tranship.h"
@@ -27,17 +28,21 @@ inline std::string profile_file() {
 /// An engine with two threads and no GPU, and a folder for its files.
 class Opened {
  public:
-  explicit Opened(bool accept = false) {
+  /// more: Settings. contact_file: A file to write, by which other processes find the engine.
+  explicit Opened(bool accept = false, const std::vector<tranship_setting>& more = {},
+                  const char* contact_file = nullptr) {
     folder_ = std::filesystem::temp_directory_path() / "tranship-engine-XXXXXX";
     REQUIRE(mkdtemp(folder_.data()) != nullptr);
     const std::string profile = profile_file();
-    const std::array<tranship_setting, 2> settings{{{"threads", "2"}, {"gpus", "0"}}};
+    std::vector<tranship_setting> settings{{"threads", "2"}, {"gpus", "0"}};
+    settings.insert(settings.end(), more.begin(), more.end());
     tranship_engine_options options{};
     options.size = sizeof options;
     options.settings = settings.data();
-    options.setting_count = settings.size();
+    options.setting_count = static_cast<std::int64_t>(settings.size());
     options.profile = profile.c_str();
     options.accept = accept ? 1 : 0;
+    options.contact_file = contact_file;
     REQUIRE(tranship_engine_open(&options, &engine_) == TRANSHIP_OK);
   }
   Opened(const Opened&) = delete;

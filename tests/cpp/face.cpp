@@ -174,6 +174,60 @@ void check_peers(const ts::Engine& engine) {
   EXPECT(throws<ts::Closed>([&] { other.allocate(layout); }));
 }
 
+void check_notices(const ts::Engine& alone) {
+  const ts::Engine owner(
+      {.settings = {{"threads", "1"}, {"notices_max", "3"}}, .contact_file = "owner.contact"});
+  const ts::Engine sender({.settings = {{"threads", "1"}}, .accept = true});
+  const ts::Layout layout({{"x", 100}}, {{"a", "f8"}});
+  const ts::Instance inbox = owner.allocate(layout);
+  const std::span<double> received = inbox.elements<double>();
+  owner.export_as("inbox", inbox, {.notices = true});
+  owner.export_as("silent", inbox);
+  const ts::Peer peer = sender.connect("owner.contact", patience);
+  const ts::Instance remote = peer["inbox"];
+  std::vector<double> values = counted(100);
+  const ts::Event event = sender.copy(ts::Array(values), remote, {.notify = "step 1"});
+  const std::vector<ts::Notice> first = owner.notices(patience);
+  EXPECT(first.size() == 1 && first[0].name == "step 1" && first[0].array == "inbox");
+  EXPECT(first[0].written && !first[0].sender.empty());
+  EXPECT(std::equal(values.begin(), values.end(), received.begin()));
+  event.wait(patience);
+  EXPECT(owner.notices().empty());
+
+  const ts::PreparedCopy prepared = sender.prepare(remote, ts::Array(values));
+  prepared.start({.notify = "read"}).wait(patience);
+  prepared.start().wait(patience);
+  const std::vector<ts::Notice> second = owner.notices();
+  EXPECT(second.size() == 1 && second[0].name == "read" && !second[0].written);
+
+  std::string hint;
+  const ts::Array source(values);
+  EXPECT(throws<ts::InvalidArgument>([&] { sender.copy(source, peer["silent"], {.notify = "x"}); },
+                                     &hint));
+  EXPECT(hint == "let it export the array with the option notices, or leave out notify");
+  EXPECT(throws<ts::InvalidArgument>([&] { sender.copy(source, remote, {.notify = "a\nb"}); }));
+  EXPECT(throws<ts::InvalidArgument>(
+      [&] { (void)sender.prepare(source, remote, {.notify = "too early"}); }));
+  EXPECT(throws<ts::InvalidArgument>([&] { (void)alone.notices(); }));
+  EXPECT(throws<ts::InvalidArgument>([&] { (void)owner.notices(ts::Seconds(-1)); }));
+  EXPECT(owner.notices().empty());
+
+  for (const char* name : {"1", "2", "3"}) {
+    sender.copy(source, remote, {.notify = name}).wait(patience);
+  }
+  try {
+    sender.copy(source, remote, {.notify = "4"}).wait(patience);
+    EXPECT(false);
+  } catch (const ts::Error& error) {
+    EXPECT(error.code() == ts::Code::out_of_memory);
+  }
+  EXPECT(owner.notices().size() == 3);
+
+  const ts::Peer back = owner.connect(sender.contact(), patience);
+  sender.copy(source, remote, {.notify = "of a peer"}).wait(patience);
+  EXPECT(back.notices().size() == 1 && back.notices().empty());
+}
+
 void check_staging(const std::string& contact) {
   ts::Staging writer(contact, {.name = "writer", .timeout = ts::Seconds(20)});
   ts::Staging reader(contact);
@@ -229,6 +283,7 @@ int main(int argc, char** argv) {
   check_instances(engine);
   check_files(engine);
   check_peers(engine);
+  check_notices(engine);
   check_threads(engine);
   check_staging(argv[1]);
   EXPECT(throws<ts::InvalidArgument>([] { ts::Engine({.settings = {{"speed", "high"}}}); }));

@@ -12,9 +12,11 @@
 
 namespace tranship {
 
-/// Opens an engine with two emulated GPUs, whose channels take no time.
-inline std::unique_ptr<Engine> open_gpu_engine() {
+/// Opens an engine with two emulated GPUs, whose channels take no time. accept: Whether other
+/// processes may connect to it.
+inline std::unique_ptr<Engine> open_gpu_engine(bool accept = false) {
   Engine::Options options;
+  options.accept = accept;
   options.profile = host_profile();
   options.config.threads = 2;
   options.config.emulated_gpus = 2;

@@ -268,6 +268,38 @@ TEST(marks_are_reached_when_asked_twice) {
   gpus->release(*event);
 }
 
+TEST(work_in_a_captured_stream_runs_with_its_graph) {
+  const auto gpus = Gpus::emulate(1);
+  auto* streams = dynamic_cast<EmulatedStreams*>(gpus.get());
+  const GpuStream stream = stream_on(*gpus, 0);
+  const GpuStream held = streams->make_held_stream(0).value();
+  const GpuEvent event = gpus->make_event(0).value();
+  REQUIRE(gpus->record(event, held).ok());
+  std::byte* memory = device_memory(*gpus, 0);
+  std::memset(memory, 0, allocation_bytes);
+  const auto fills = [&](std::byte value) {
+    return streams->fill(stream, memory, 1, value).ok() && memory[0] == value;
+  };
+  EXPECT(!gpus->capturing(stream) && fills(std::byte{1}));
+  streams->begin_capture(stream);
+  EXPECT(gpus->capturing(stream) && !gpus->capturing(held));
+  EXPECT(!fills(std::byte{2}));
+  const Status waits = gpus->wait(stream, event);
+  REQUIRE(!waits);
+  EXPECT(mentions(waits.error(), "outside of its graph"));
+  const auto graph = streams->end_capture(stream);
+  EXPECT(!gpus->capturing(stream) && fills(std::byte{3}));
+  for (int run = 0; run < 2; ++run) {
+    graph();
+    EXPECT(memory[0] == std::byte{2});
+    EXPECT(fills(std::byte{4}));
+  }
+  streams->let_go(held);
+  gpus->release(event);
+  for (const GpuStream& one : {stream, held}) gpus->release(one);
+  gpus->release(0, memory);
+}
+
 TEST(ipc_handles_open_the_same_memory) {
   const auto owner = Gpus::emulate(2);
   const auto guest = Gpus::emulate(2);

@@ -99,8 +99,7 @@ class Caller:
 
     def open(self) -> None:
         """Opens what most calls need."""
-        engine = c.c_void_p()
-        assert self.library.tranship_engine_open(None, c.byref(engine)) == 0
+        engine = self.open_engine()
         self.handles["tranship_engine"] = [engine]
         for kind in (b"f8", b"i4", b"V1"):
             made = c.c_void_p()
@@ -115,6 +114,39 @@ class Caller:
             code = self.library.tranship_instance_of_array(engine, c.byref(array), c.byref(made))
             assert code == 0
             self.handles.setdefault("tranship_instance", []).append(made)
+        self.open_peer()
+
+    def open_engine(self) -> c.c_void_p:
+        """Opens an engine that accepts connections."""
+        options, engine = self.layouts["tranship_engine_options"](), c.c_void_p()
+        options.size, options.accept = c.sizeof(options), 1
+        assert self.library.tranship_engine_open(c.byref(options), c.byref(engine)) == 0
+        return engine
+
+    def open_peer(self) -> None:
+        """Connects to an engine that exports an array, and takes a notice of it."""
+        call, ten = self.library, c.c_double(10)
+        engine, owner = self.handles["tranship_engine"][0], self.open_engine()
+        contact = c.c_char_p()
+        peer, remote, event = c.c_void_p(), c.c_void_p(), c.c_void_p()
+        exported = self.layouts["tranship_export_options"]()
+        exported.size, exported.notices = c.sizeof(exported), 1
+        first, second = self.handles["tranship_instance"][:2]
+        assert call.tranship_export_with(owner, b"inbox", second, c.byref(exported)) == 0
+        assert call.tranship_engine_contact(owner, c.byref(contact)) == 0
+        assert call.tranship_connect(engine, contact, ten, c.byref(peer)) == 0
+        assert call.tranship_peer_lookup(peer, b"inbox", ten, c.byref(remote)) == 0
+        options, notices = self.layouts["tranship_copy_options"](), c.c_void_p()
+        options.size = c.sizeof(options)
+        options.notify = c.cast(c.c_char_p(b"x"), c.c_void_p).value
+        assert call.tranship_copy(engine, first, remote, c.byref(options), c.byref(event)) == 0
+        assert call.tranship_event_wait(event, ten) == 0
+        assert call.tranship_engine_notices(owner, ten, c.byref(notices)) == 0
+        assert call.tranship_notices_size(notices) == 1
+        self.handles["tranship_engine"].append(owner)
+        self.handles["tranship_peer"] = [peer]
+        self.handles["tranship_notices"] = [notices]
+        self.handles["tranship_instance"].insert(0, remote)  # the first three are kept
 
     def number(self, kind: str, name: str) -> Any:
         """Returns a number for a parameter of that name."""

@@ -151,7 +151,8 @@ def test_the_example_in_c(tmp_path: Path) -> None:
     done = subprocess.run(
         [program], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "the matrix arrived\n", "")
+    output = "inbox: step 0\nthe matrix arrived\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, output, "")
     matrix = np.arange(300 * 200, dtype="f8").reshape(300, 200)
     blocked = matrix.reshape(300, 50, 4).transpose(1, 0, 2)
     assert (tmp_path / "matrix.bin").read_bytes() == blocked.tobytes()

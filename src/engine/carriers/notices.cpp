@@ -49,7 +49,7 @@ Result<Notices> notices_of(std::span<const CopyPair> pairs, std::string_view nam
     if (!remote->takes_notices()) {
       return invalid(remote->link().label + " takes no notices of copies to and from \"" +
                          remote->name() + "\"",
-                     "let it export the array with notices=True, or leave out notify");
+                     "let it export the array with the option notices, or leave out notify");
     }
     const std::pair<const fabric::Link*, bool> one{&remote->link(), written};
     if (std::find(known.begin(), known.end(), one) != known.end()) continue;
