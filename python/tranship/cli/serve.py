@@ -86,8 +86,8 @@ def serve(
             metavar="SIZE",
             envvar="TRANSHIP_SERVE_PREALLOCATE",
             help="How much of that is allocated in the background, before objects need it: a first "
-            "put is as fast as later ones then. 0: nothing. Default: all, but at most an eighth of "
-            "the machine's free memory, and 1GiB where there are GPUs.",
+            "put is as fast as later ones then. 0: nothing. Default: all, but at most half of the "
+            "machine's free memory.",
         ),
     ] = None,
     memory_kind: Annotated[

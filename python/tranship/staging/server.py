@@ -32,8 +32,8 @@ class StagingServer(Closing):
         memory: Capacity for objects, in bytes or as a text such as "8GiB".
         preallocate: How much of that is allocated in the background, before objects need it, in
             bytes or as a text: a first put is as fast as later ones then. 0: nothing; None: all,
-            but at most an eighth of the machine's free memory, and 1 GiB where there are GPUs.
-            Memory of GPUs is allocated as it is needed.
+            but at most half of the machine's free memory. Memory of GPUs is allocated as it is
+            needed.
         memory_kind: Memory of the objects: "host", shared memory that other processes map;
             "device0", "cuda:0", ... or a device of PyTorch, JAX or CuPy, that GPU; "device" or
             "cuda": GPU `rank` modulo the number of GPUs. Take a GPU where writers and readers are

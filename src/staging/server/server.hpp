@@ -30,7 +30,7 @@ class Server {
     std::string contact_file;  ///< Written by the first server of a group only.
     std::int64_t memory_bytes = std::int64_t{1} << 30;
     /// Bytes of host memory that get their pages in the background, before objects need them; none:
-    /// all, but at most an eighth of what the machine has left, and 1 GiB where there are GPUs.
+    /// all, but at most half of what the machine has left.
     std::optional<std::int64_t> preallocated_bytes;
     /// Memory of the objects: "host", or a GPU of this machine: "device" and its number, or
     /// "device" alone for GPU `rank` modulo the number of GPUs.
