@@ -141,7 +141,7 @@ void FabricWorld::export_region(Process& process, Region& region) {
   array.memory = region.shared;
   array.place = region.attached ? Place{nullptr, &region} : Place{region.data, nullptr};
   region.exported = true;
-  if (const Status status = process.core->export_array(array); !status) {
+  if (const Status status = process.core->exports().add(array); !status) {
     return fail("an export was refused: " + status.error().text());
   }
   region.id = process.core->exports().find(region.name)->id();
