@@ -53,9 +53,8 @@ Status FabricCore::open() {
   }
   auto& probe = parts_.terms.probe_value;
   if (Status s = fill_random(std::as_writable_bytes(std::span(&probe, 1))); !s) return s;
-  const int threads = seams_.threads ? std::max(options.service_threads, 1) : 0;
-  parts_.service_threads =
-      std::make_unique<ServiceThreads>(ServiceThreads::Options{threads, options.spin});
+  parts_.service_threads = std::make_unique<ServiceThreads>(
+      ServiceThreads::Options{options.service_threads, options.spin});
   auto wire = seams_.make_wire(sessions_.handlers());
   if (!wire) return wire.error();
   contact_ = (*wire)->contact();

@@ -22,8 +22,6 @@ struct FabricSeams {
   /// Makes the wire, which calls the handlers with its messages.
   std::function<Result<std::shared_ptr<Wire>>(Wire::Handlers)> make_wire;
   std::shared_ptr<const Clock> clock = std::make_shared<SteadyClock>();
-  /// False: there are no threads, and the owner calls step() and serve().
-  bool threads = true;
   std::function<Identity()> identity = own_identity;
   /// As in SessionParts.
   std::function<void(std::uint32_t seen, std::chrono::nanoseconds at_most)> attend{};
@@ -112,7 +110,7 @@ class FabricCore {
   Inbox& inbox() { return inbox_; }
   EventSet& events() { return parts_.events; }
 
-  /// Without threads: carries out the submitted commands. Returns whether there were any.
+  /// Without service threads: carries out the submitted commands. Returns whether there were any.
   bool serve() { return parts_.service_threads->serve_now(); }
   /// Return the numbers of remaining sessions and seats, for tests of leaks.
   std::size_t sessions() const { return sessions_.size(); }

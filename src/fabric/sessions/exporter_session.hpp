@@ -2,7 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <vector>
+#include <optional>
+#include <span>
 
 #include "fabric/sessions/export_grants.hpp"
 #include "fabric/sessions/session.hpp"

@@ -57,7 +57,7 @@ struct FabricOptions {
   /// How long the progress thread polls for messages, and a service thread for the next call,
   /// before it sleeps. Raise it on machines with many cores: waking costs more than an answer.
   std::chrono::microseconds spin = spin_default;
-  int service_threads = 8;  ///< Threads that serve all requesters; at least 1.
+  int service_threads = 8;  ///< Threads that serve all requesters. 0: see FabricCore::serve().
   int slots_per_peer = 8;   ///< Commands in flight on a link; raise it for far networks.
   std::int64_t slot_bytes = 256 * 1024;  ///< Bytes of a slot, which should stay in a core's cache.
   std::int64_t inside_bytes = SlotGeometry{}.inside_bytes;  ///< As in SlotGeometry: for tests.

@@ -52,7 +52,8 @@ bool is_tls(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-SocketProofs::SocketProofs(Options options, const Key& key, std::string address, const Claim& claim)
+SocketProofs::SocketProofs(Options options, const Key& key, std::string address,
+                           const ClientProof& claim)
     : options_(options),
       client_(true),
       key_([key] { return key; }),
@@ -225,24 +226,17 @@ SocketProofs::Outcome SocketProofs::take_server_hello() {
   if (!expected || !same_digest(*expected, answer_.proof)) {
     return fail(expected ? wrong_key(address_) : expected.error(), true);
   }
-  ClientProof proof;
-  proof.session = claim_.session;
-  proof.joins = claim_.joins;
-  proof.received = claim_.received;
-  proof.proof = *proof_of(key_(), ProvingSide::client, hello_, answer_, proof);
+  claim_.proof = *proof_of(key_(), ProvingSide::client, hello_, answer_, claim_);
   state_ = State::awaiting_ready;
-  write_step(bytes_of(proof));
+  write_step(bytes_of(claim_));
   return {};
 }
 
 SocketProofs::Step SocketProofs::take_proof() {
-  const auto given = value_of<ClientProof>(greeting_);
-  const auto expected = proof_of(key_(), ProvingSide::client, hello_, answer_, given);
-  if (!expected || !same_digest(*expected, given.proof)) {
-    return fail({ErrorCode::permission, "somebody without the key"}, false);
-  }
-  claim_ = {given.session, given.joins, given.received};
-  return Step::claimed;
+  claim_ = value_of<ClientProof>(greeting_);
+  const auto expected = proof_of(key_(), ProvingSide::client, hello_, answer_, claim_);
+  if (expected && same_digest(*expected, claim_.proof)) return Step::claimed;
+  return fail({ErrorCode::permission, "somebody without the key"}, false);
 }
 
 void SocketProofs::answer(ServerReady ready) {

@@ -23,12 +23,6 @@ class SocketProofs {
     bool tls = false;
     bool checksums = false;  ///< This side asks for messages with checksums.
   };
-  /// The session that a client's socket resumes, or for which it carries bulk.
-  struct Claim {
-    SessionToken session{};  ///< All zero: a new one.
-    SessionToken joins{};    ///< All zero: none.
-    std::uint64_t received = 0;
-  };
   /// `claimed`: the client has proved itself, and the listener decides about claim() by answer().
   enum class Step { waits, failed, claimed, done };
   struct Failure {
@@ -38,8 +32,9 @@ class SocketProofs {
     bool again = true;
   };
 
-  /// The client's side. address: The listener's, for messages.
-  SocketProofs(Options options, const Key& key, std::string address, const Claim& claim);
+  /// The client's side. address: The listener's, for messages. claim: What the client says about
+  /// its session, still without its proof.
+  SocketProofs(Options options, const Key& key, std::string address, const ClientProof& claim);
   /// The listener's side. key: Returns the key that clients must have at the time.
   SocketProofs(Options options, std::function<Key()> key);
 
@@ -50,7 +45,7 @@ class SocketProofs {
   const Failure& failure() const { return failure_; }
 
   /// Returns what the client has claimed.
-  const Claim& claim() const { return claim_; }
+  const ClientProof& claim() const { return claim_; }
   /// Sends the listener's decision, with which its proofs are done unless `ready` refuses.
   void answer(ServerReady ready);
   /// Returns the listener's decision.
@@ -90,7 +85,7 @@ class SocketProofs {
   bool client_;
   std::function<Key()> key_;
   std::string address_;
-  Claim claim_;
+  ClientProof claim_;
   State state_ = State::connected;
   std::shared_ptr<TlsStream> tls_;
   std::vector<std::byte> greeting_;  ///< Bytes of the current step that have been read.

@@ -200,7 +200,7 @@ void SocketWire::prove(const ConnectionPointer& connection) {
     one.proofs.emplace(options, [this] { return key(); });
     return;
   }
-  SocketProofs::Claim claim{one.token, {}, one.received};
+  ClientProof claim{{}, one.token, {}, one.received};
   if (one.bulk_of != 0) {
     const auto link = connections_.find(one.bulk_of);
     if (!link) return lose(connection, {ErrorCode::closed, "its connection was closed"});
@@ -239,7 +239,7 @@ void SocketWire::go_on(const ConnectionPointer& connection) {
 
 /// Handles a client that has proved that it has the key.
 void SocketWire::take_claim(const ConnectionPointer& connection, SocketProofs& proofs) {
-  const SocketProofs::Claim& claim = proofs.claim();
+  const ClientProof& claim = proofs.claim();
   if (claim.session != SessionToken{}) return resume(connection, proofs);
   if (claim.joins != SessionToken{} && !begin_bulk_socket(connection, proofs)) return;
   ServerReady ready;
@@ -265,7 +265,7 @@ SocketWire::ConnectionPointer SocketWire::session_of(const SessionToken& token) 
 
 /// Resumes the session of a client that has connected again, over its new socket.
 void SocketWire::resume(const ConnectionPointer& connection, SocketProofs& proofs) {
-  const SocketProofs::Claim& claim = proofs.claim();
+  const ClientProof& claim = proofs.claim();
   const ConnectionPointer old = session_of(claim.session);
   ServerReady ready;
   ready.status = old ? 0 : 1;

@@ -30,7 +30,7 @@ SessionToken token_of(int number) {
 
 /// A client and a listener on one socket pair.
 struct Pair {
-  explicit Pair(const SocketProofs::Claim& claim = {}, int client_key = 1, bool checksums = false)
+  explicit Pair(const ClientProof& claim = {}, int client_key = 1, bool checksums = false)
       : client({ends[0].get(), false, checksums}, key_of(client_key), "there:1", claim),
         listener({ends[1].get(), false, false}, [] { return key_of(1); }) {}
 
@@ -64,7 +64,7 @@ ServerReady ready_for(int token, std::uint32_t status = 0) {
 }  // namespace
 
 TEST(two_sides_with_one_key_agree_and_the_listener_has_the_claim) {
-  Pair pair({token_of(3), token_of(4), 5}, 1, true);
+  Pair pair({{}, token_of(3), token_of(4), 5}, 1, true);
   pair.exchange();
   EXPECT(pair.listener.claim().session == token_of(3));
   EXPECT(pair.listener.claim().joins == token_of(4));
@@ -87,7 +87,7 @@ TEST(a_client_with_another_key_is_told_so_and_may_try_again) {
 
 TEST(a_new_client_whose_proof_ends_the_connection_has_another_key) {
   for (const bool is_new : {true, false}) {
-    Pair pair({is_new ? SessionToken{} : token_of(3), {}, 0});
+    Pair pair({{}, is_new ? SessionToken{} : token_of(3), {}, 0});
     pair.exchange();
     pair.ends[1].reset();
     EXPECT(pair.client.go_on() == Step::failed);
@@ -98,7 +98,7 @@ TEST(a_new_client_whose_proof_ends_the_connection_has_another_key) {
 
 TEST(a_listener_may_refuse_a_session_and_take_up_no_other_one) {
   for (const auto& ready : {ready_for(3, 1), ready_for(4)}) {
-    Pair pair({token_of(3), {}, 0});
+    Pair pair({{}, token_of(3), {}, 0});
     pair.exchange();
     pair.listener.answer(ready);
     EXPECT(pair.client.go_on() == Step::failed);
