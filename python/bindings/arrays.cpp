@@ -19,7 +19,7 @@
 #include "data/lowering.hpp"
 #include "data/slice.hpp"
 #include "data/type_numbers.hpp"
-#include "engine/memory_array.hpp"
+#include "engine/whole_array.hpp"
 #include "numpy_array.hpp"
 #include "os/mapped_files.hpp"
 
@@ -317,26 +317,18 @@ Array file(const std::string& path, const Extents& extents, const Fields& fields
            const std::string& layout, std::int64_t offset, const std::string& mode, bool direct,
            bool named, bool durable, const nb::bytes& header, bool npy,
            const StridedFields& records, std::int64_t record_bytes) {
-  const bool padded = !records.empty();
-  auto mapping = padded ? mapping_of(extents, records) : mapping_of(extents, fields, layout);
+  const auto mapping =
+      records.empty() ? mapping_of(extents, fields, layout) : mapping_of(extents, records);
   FileOptions options;
   options.mode = unwrap(file_mode_from(mode));
-  options.bytes_min = offset + (padded ? record_bytes : mapping->end_bytes());
+  options.bytes_min = record_bytes;
   options.direct = direct;
   options.durable = durable;
   options.npy = npy;
   options.head.assign(header.c_str(), header.size());
-  const View view = View::whole(mapping);
-  options.payload_bytes = view.bytes();
-  auto shared = unwrap(released([&] { return File::open(path, options); }));
-  Array array;
-  array.view = view;
-  array.place = {reinterpret_cast<std::byte*>(offset), shared.get()};
-  array.memory_kind = MemoryKind::file;
-  array.writable = mode != "r";
+  Array array = unwrap(released([&] { return array_in_file(mapping, path, offset, options); }));
   array.named = named;
-  array.name = path;
-  array.owner = ended_without_lock(std::move(shared));
+  array.owner = ended_without_lock(std::move(array.owner));
   return array;
 }
 

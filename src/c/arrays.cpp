@@ -144,9 +144,8 @@ void locate(Array& array, const Gpus* gpus) {
       return;
     }
   }
-  const Mapping& mapping = *array.view.mapping;
-  const std::byte* first = array.place.address + mapping.begin_bytes();
-  const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
+  const std::byte* first = first_byte(array);
+  const std::int64_t bytes = array.view.mapping->span_bytes();
   if (in_heap(first, bytes) || mapped_parts(first, bytes).empty()) array.backing = Backing::own;
 }
 

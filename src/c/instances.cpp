@@ -5,23 +5,12 @@
 
 #include "c/arrays.hpp"
 #include "c/handles.hpp"
-#include "channels/file/file.hpp"
-#include "engine/memory_array.hpp"
+#include "engine/whole_array.hpp"
 
 using namespace tranship;
 using namespace tranship::c_api;
 
 namespace {
-
-/// An instance in memory, of whatever kind that memory is.
-Array array_at(std::shared_ptr<const Mapping> mapping, std::byte* address, std::string name) {
-  Array array;
-  array.view = View::whole(std::move(mapping));
-  array.place.address = address;
-  array.named = true;
-  array.name = std::move(name);
-  return array;
-}
 
 /// Returns the number in "device", "device0", "device1"; -1 for any other text.
 int device_number(std::string_view memory) {
@@ -43,9 +32,11 @@ Result<Array> allocated(Engine& engine, std::shared_ptr<const Mapping> mapping,
   if (memory == "shared") {
     auto held = engine.allocate_shared(bytes);
     if (!held) return held.error();
-    Array array = array_at(std::move(mapping), (*held)->data(), "an instance in shared memory");
-    array.owner = *held;
-    array.backing = Backing::shared;
+    auto array = array_in_memory(std::move(mapping), (*held)->data(), bytes);
+    if (!array) return array;
+    array->name = "an instance in shared memory";
+    array->owner = *held;
+    array->backing = Backing::shared;
     return array;
   }
   const int device = device_number(memory);
@@ -55,14 +46,15 @@ Result<Array> allocated(Engine& engine, std::shared_ptr<const Mapping> mapping,
   }
   auto held = engine.allocate(device < 0 ? MemoryKind::pinned : MemoryKind::device, device, bytes);
   if (!held) return held.error();
-  Array array = array_at(std::move(mapping), static_cast<std::byte*>(held->get()),
-                         "an instance in " + memory + " memory");
+  auto array = array_in_memory(std::move(mapping), static_cast<std::byte*>(held->get()), bytes);
+  if (!array) return array;
+  array->name = "an instance in " + memory + " memory";
   if (device >= 0) {
-    array.memory_kind = MemoryKind::device;
-    array.device = device;
+    array->memory_kind = MemoryKind::device;
+    array->device = device;
   }
-  array.backing = Backing::shared;
-  array.owner = *held;
+  array->backing = Backing::shared;
+  array->owner = *held;
   return array;
 }
 
@@ -72,23 +64,9 @@ Result<Array> open_file(const char* path, std::shared_ptr<const Mapping> mapping
   if (!mode) return mode.error();
   FileOptions options;
   options.mode = *mode;
-  if (given.offset < 0 ||
-      __builtin_add_overflow(given.offset, mapping->end_bytes(), &options.bytes_min)) {
-    return Error{ErrorCode::invalid_argument,
-                 "the offset is " + std::to_string(given.offset) + " bytes",
-                 "give a number of bytes from 0 on"};
-  }
   options.direct = given.cached == 0;
   options.durable = given.durable != 0;
-  options.payload_bytes = mapping->payload_bytes();
-  auto file = File::open(path, options);
-  if (!file) return file.error();
-  Array array = array_at(std::move(mapping), nullptr, path);
-  array.place = {reinterpret_cast<std::byte*>(given.offset), file->get()};
-  array.memory_kind = MemoryKind::file;
-  array.writable = *mode != FileMode::read;
-  array.owner = *file;
-  return array;
+  return array_in_file(std::move(mapping), path, given.offset, std::move(options));
 }
 
 /// @error invalid_argument for an instance that is no file; closed in a fork

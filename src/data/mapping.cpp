@@ -311,12 +311,6 @@ void Mapping::finish() {
   key_ = std::move(key);
 }
 
-std::int64_t Mapping::payload_bytes() const {
-  std::int64_t points = 1;
-  for (const Dimension& dimension : space_) points *= dimension.extent;
-  return points * point_bytes_;
-}
-
 View View::whole(std::shared_ptr<const Mapping> mapping) {
   View view;
   for (std::size_t k = 0; k < mapping->space().size(); ++k) {

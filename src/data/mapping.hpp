@@ -94,10 +94,10 @@ class Mapping {
   /// array is empty.
   std::int64_t begin_bytes() const { return begin_bytes_; }
   std::int64_t end_bytes() const { return end_bytes_; }
+  /// Returns the number of bytes between the two.
+  std::int64_t span_bytes() const { return end_bytes_ - begin_bytes_; }
   /// Returns the bytes of one point: the sum over the fields.
   std::int64_t point_bytes() const { return point_bytes_; }
-  /// Returns the bytes of all elements, without padding.
-  std::int64_t payload_bytes() const;
 
   /// Returns a text that is equal for equal mappings only, names of dimensions and fields included.
   const std::string& key() const { return key_; }

@@ -67,6 +67,11 @@ struct Array {
   std::string name;  ///< for messages: "host memory", a file's path, a peer's export
 };
 
+/// Returns the address of the lowest byte of an array that has an address.
+inline std::byte* first_byte(const Array& array) {
+  return array.place.address + array.view.mapping->begin_bytes();
+}
+
 /// Whether the array lies on a GPU and another process owns it.
 inline bool is_opened(const Array& array) {
   return array.memory_kind == MemoryKind::device && array.liveness != nullptr;

@@ -70,7 +70,7 @@ std::optional<std::set<std::int64_t>> near_distances(const Array& target,
                                                      std::span<const std::int64_t> pages) {
   constexpr std::int64_t pairs_most = 1'000'000;
   const Mapping& mapping = *target.view.mapping;
-  const std::int64_t span = mapping.end_bytes() - mapping.begin_bytes();
+  const std::int64_t span = mapping.span_bytes();
   std::int64_t step = span;
   for (const Placement& placement : mapping.fields()) {
     step = std::min(step, std::abs(placement.dimension[0].level[0].stride));

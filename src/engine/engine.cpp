@@ -267,9 +267,8 @@ Status Engine::resolve(Array& array) const {
 /// Pins memory that is shared between processes, so that GPUs reach it directly, unless a thread
 /// does so.
 void Engine::reach_shared(Array& array) const {
-  const Mapping& mapping = *array.view.mapping;
-  const std::byte* first = array.place.address + mapping.begin_bytes();
-  const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
+  const std::byte* first = first_byte(array);
+  const std::int64_t bytes = array.view.mapping->span_bytes();
   if (array.memory_kind == MemoryKind::shared && array.shared) {
     if (gpu_side_->pinning().pin_for_copy(*array.shared, first, bytes)) {
       array.memory_kind = MemoryKind::pinned;
@@ -300,10 +299,9 @@ Result<std::shared_ptr<void>> Engine::pin(const Array& array) {
     return invalid(array.name + " is not memory of this process; only that can be pinned",
                    "pin an array of this process");
   }
-  const Mapping& mapping = *array.view.mapping;
-  const std::int64_t bytes = mapping.end_bytes() - mapping.begin_bytes();
+  const std::int64_t bytes = array.view.mapping->span_bytes();
   if (bytes <= 0) return std::shared_ptr<void>();
-  return gpu_side_->pinning().pin(array.place.address + mapping.begin_bytes(), bytes);
+  return gpu_side_->pinning().pin(first_byte(array), bytes);
 }
 
 Result<std::shared_ptr<void>> Engine::allocate(MemoryKind kind, int device, std::int64_t bytes) {

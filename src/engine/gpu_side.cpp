@@ -222,7 +222,7 @@ BufferSource GpuSide::buffers(const Memory& memory) const {
 }
 
 Status GpuSide::resolve(Array& array) const {
-  const std::byte* first = array.place.address + array.view.mapping->begin_bytes();
+  const std::byte* first = first_byte(array);
   if (array.memory_kind == MemoryKind::device && array.device < 0) {
     const PointerInfo info = gpus_->where(first);
     if (info.kind == MemoryKind::host) {

@@ -381,8 +381,8 @@ Status Processes::export_array(const std::string& name, const Array& array, bool
   exported.name = name;
   exported.description = describe(source.view, source.named, mapping.begin_bytes());
   exported.place = source.place;
-  exported.place.address += mapping.begin_bytes();
-  exported.bytes = mapping.end_bytes() - mapping.begin_bytes();
+  exported.place.address = first_byte(source);
+  exported.bytes = mapping.span_bytes();
   exported.writable = source.writable;
   exported.memory_name = name_of_export(source);
   exported.takes_notices = notices;

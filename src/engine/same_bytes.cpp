@@ -26,10 +26,7 @@ bool is_addressed(const Array& array) {
 bool is_of_this_process(const Array& array) { return is_addressed(array) && !array.liveness; }
 
 std::int64_t first_of(const Array& array) { return array.view.mapping->begin_bytes(); }
-
-std::int64_t length_of(const Array& array) {
-  return array.view.mapping->end_bytes() - array.view.mapping->begin_bytes();
-}
+std::int64_t length_of(const Array& array) { return array.view.mapping->span_bytes(); }
 
 bool ranges_meet(std::int64_t a, std::int64_t a_bytes, std::int64_t b, std::int64_t b_bytes) {
   return a < b + b_bytes && b < a + a_bytes;
@@ -38,7 +35,7 @@ bool ranges_meet(std::int64_t a, std::int64_t a_bytes, std::int64_t b, std::int6
 /// Returns whether the memory is mapped at no other address.
 bool is_shown_once(const Array& array) {
   return array.backing == Backing::own || array.memory_kind == MemoryKind::device ||
-         in_heap(array.place.address + first_of(array), length_of(array));
+         in_heap(first_byte(array), length_of(array));
 }
 
 /// Returns whether two arrays of this process share only those bytes whose addresses are the same.
@@ -89,7 +86,7 @@ std::optional<Part> distant_part(const Array& array) {
 /// Appends the places of an array of this process; `mapped`: those in files, too, for which the
 /// kernel is asked.
 void add_own_parts(const Array& array, End end, bool mapped, std::vector<Part>& parts) {
-  const std::byte* first = array.place.address + first_of(array);
+  const std::byte* first = first_byte(array);
   parts.push_back(
       {{own_space(), reinterpret_cast<std::intptr_t>(first)}, first_of(array), length_of(array)});
   if (!mapped || is_shown_once(array)) return;
@@ -170,7 +167,7 @@ bool lie_apart(const Mapping& source, const Mapping& target, std::int64_t distan
 }
 
 MemoryName name_of_export(const Array& array) {
-  const std::byte* first = array.place.address + first_of(array);
+  const std::byte* first = first_byte(array);
   if (array.memory_kind == MemoryKind::device) {
     return {own_space(), reinterpret_cast<std::intptr_t>(first)};
   }

@@ -23,7 +23,7 @@ TEST(layouts_are_injective_and_stay_inside) {
       EXPECT(seen.insert(offset).second);
       EXPECT(offset >= 0 && offset < mapping->end_bytes());
     });
-    EXPECT_EQ(static_cast<std::int64_t>(seen.size()), mapping->payload_bytes());
+    EXPECT_EQ(static_cast<std::int64_t>(seen.size()), View::whole(mapping).bytes());
   }
 }
 
@@ -33,7 +33,7 @@ TEST(without_blocks_there_is_no_padding) {
                                        Layout::parse(text).value())
                              .value();
     EXPECT_EQ(mapping->end_bytes(), 7 * 5 * 6);
-    EXPECT_EQ(mapping->payload_bytes(), mapping->end_bytes());
+    EXPECT_EQ(View::whole(mapping).bytes(), mapping->end_bytes());
   }
 }
 
@@ -42,7 +42,7 @@ TEST(blocks_that_do_not_divide_their_dimension_leave_padding) {
                                      Layout::parse("x:4, F, x").value())
                            .value();
   EXPECT_EQ(mapping->end_bytes(), 12 * 3);
-  EXPECT_EQ(mapping->payload_bytes(), 10 * 3);
+  EXPECT_EQ(View::whole(mapping).bytes(), 10 * 3);
 }
 
 TEST(permuted_mappings_place_each_point_where_it_was) {

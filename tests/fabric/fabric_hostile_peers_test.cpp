@@ -537,21 +537,23 @@ TEST(listeners_of_other_users_are_not_trusted) {
 TEST(a_lost_peer_keeps_its_fence_until_its_copies_have_ended) {
   const SlotSegment segment = segment_of({1, 4096});
   ExportLease& lease = segment.header().leases[3];
-  Fences fences;
+  int gone = 0;
+  Fences fences([&](RequesterId, bool) { ++gone; });
   LeaseGrants grants(segment);
   grants.grant(3, 77);
   EXPECT_EQ(lease.export_id.load(), std::uint64_t{77});
   lease.users.store(1);
-  EXPECT(fences.raise({RequesterId{1}, false, std::move(grants), nullptr, {}, "a peer"}));
+  fences.raise({RequesterId{1}, false, std::move(grants), nullptr, {}, "a peer"});
   EXPECT_EQ(lease.export_id.load(), std::uint64_t{0});  // no new copy may begin
   EXPECT(fences.in_use(3) && !fences.in_use(4));
-  int lifted = 0;
-  const auto count = [&](const Fences::Fence&) { ++lifted; };
-  fences.look(count);
-  EXPECT_EQ(lifted, 0);
+  fences.lift();
+  EXPECT_EQ(gone, 0);
   lease.users.store(0);
-  fences.look(count);
-  EXPECT_EQ(lifted, 1);
+  fences.lift();
+  EXPECT_EQ(gone, 1);
+  EXPECT(fences.empty());
+  fences.raise({RequesterId{2}, false, LeaseGrants(segment), nullptr, {}, "a peer without copies"});
+  EXPECT_EQ(gone, 2);
   EXPECT(fences.empty());
 }
 

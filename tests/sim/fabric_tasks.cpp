@@ -47,8 +47,9 @@ class Connect final : public Limited {
         return true;
       }
       link_->peer = *peer;
-      link_->link = process.core->link(*peer);
-      if (!link_->link) return true;  // the link was closed meanwhile
+      auto link = process.core->link(*peer);
+      if (!link) return true;  // the link was closed meanwhile
+      link_->link = std::move(*link);
       if (stale_) world.fail("connected to another process than the contact says");
       process.links.push_back(link_);
       world.add(link_);
@@ -508,13 +509,13 @@ class Disconnect final : public Task {
   std::string name() const override { return "disconnect"; }
 
   bool step(FabricWorld& world) override {
-    FabricCore& core = *world.process(link_->from).core;
+    const Process& process = world.process(link_->from);
     if (!departure_) {
-      departure_ = core.start_disconnect(link_->peer);
+      departure_ = process.core->start_disconnect(link_->peer);
       return false;
     }
-    const auto ended = core.look(*departure_);
-    if (ended && !*ended && !core.closed())
+    const auto ended = process.core->look(*departure_);
+    if (ended && !*ended && !process.closed)
       world.fail("a departure failed: " + ended->error().text());
     return ended.has_value();
   }

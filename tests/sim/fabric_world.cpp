@@ -53,6 +53,7 @@ void FabricWorld::choose_chances() {
 
 FabricOptions FabricWorld::options_of(int index) {
   FabricOptions options;
+  options.service_threads = 0;
   options.slots_per_peer = 2;
   options.slot_bytes = 4096;
   options.inside_bytes = random_.chance(0.5) ? Region::part_bytes / 2 : Region::part_bytes;
@@ -88,7 +89,6 @@ int FabricWorld::start_process(const std::string& name, int machine) {
   Process& process = *processes_.back();
   process.node = index;
   FabricSeams seams;
-  seams.threads = false;
   seams.clock = clock_;
   seams.identity = [index, machine] {
     Identity identity;
@@ -141,7 +141,7 @@ void FabricWorld::export_region(Process& process, Region& region) {
   array.memory = region.shared;
   array.place = region.attached ? Place{nullptr, &region} : Place{region.data, nullptr};
   region.exported = true;
-  if (const Status status = process.core->export_array(array); !status) {
+  if (const Status status = process.core->exports().add(array); !status) {
     return fail("an export was refused: " + status.error().text());
   }
   region.id = process.core->exports().find(region.name)->id();

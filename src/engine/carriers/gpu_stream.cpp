@@ -24,9 +24,8 @@ std::shared_ptr<const GpuWork> usable_work(const RecipeStep& step, const StepEnd
 Status Carriers::check_pinned(const CopyPair& ends) const {
   for (const Array* array : {&ends.source, &ends.target}) {
     if (array->memory_kind != MemoryKind::pinned || array->view.mapping->end_bytes() == 0) continue;
-    const Mapping& mapping = *array->view.mapping;
-    const std::byte* first = array->place.address + mapping.begin_bytes();
-    const std::byte* last = array->place.address + mapping.end_bytes() - 1;
+    const std::byte* first = first_byte(*array);
+    const std::byte* last = first + array->view.mapping->span_bytes() - 1;
     const Pinning& pinning = channels_.gpus()->pinning();
     if (pinning.reaches(first) && pinning.reaches(last)) continue;
     return invalid(array->name + " was pinned when the copy was prepared, and is not any more",

@@ -30,22 +30,25 @@ bool Fences::may_touch(const Fence& fence) {
   return fence.leases.any_in_use() && !has_ended(fence.pidfd);
 }
 
-bool Fences::raise(Fence fence) {
-  fence.leases.end_all();
-  if (!may_touch(fence)) return false;
-  fences_.push_back(std::move(fence));
-  return true;
+void Fences::end(const Fence& fence) const {
+  if (gone_) gone_(fence.requester, fence.cleanly);
 }
 
-void Fences::look(const std::function<void(const Fence&)>& lifted) {
+void Fences::raise(Fence fence) {
+  fence.leases.end_all();
+  if (!may_touch(fence)) return end(fence);
+  fences_.push_back(std::move(fence));
+}
+
+void Fences::lift() {
   for (auto fence = fences_.begin(); fence != fences_.end();) {
     if (may_touch(*fence)) {
       ++fence;
       continue;
     }
-    const Fence down = std::move(*fence);
+    const Fence lifted = std::move(*fence);
     fence = fences_.erase(fence);
-    lifted(down);
+    end(lifted);
   }
 }
 

@@ -39,7 +39,7 @@ class LeaseGrants {
 /// fence stands until the leases show that the copies have ended, or the requester's process has
 /// exited; only then may the memory be used for something else. That a connection is lost proves
 /// neither.
-/// Threads: one. Cost: look() reads some words for each fence.
+/// Threads: one. Cost: lift() reads some words for each fence.
 class Fences {
  public:
   struct Fence {
@@ -51,12 +51,17 @@ class Fences {
     std::string label;
   };
 
-  /// Ends the requester's leases, and raises a fence if copies of the requester are under way.
-  /// Returns whether a fence was raised.
-  bool raise(Fence fence);
+  /// Called when a lost requester can access nothing any more.
+  using Gone = std::function<void(RequesterId, bool cleanly)>;
+  /// gone: May be empty.
+  explicit Fences(Gone gone) : gone_(std::move(gone)) {}
 
-  /// Removes the fences whose requesters can access nothing any more, and calls `lifted` with each.
-  void look(const std::function<void(const Fence&)>& lifted);
+  /// Ends the requester's leases. Raises a fence if copies of the requester are under way;
+  /// otherwise the requester is gone.
+  void raise(Fence fence);
+
+  /// Removes the fences whose requesters are gone.
+  void lift();
 
   bool in_use(int export_index) const;
   bool empty() const { return fences_.empty(); }
@@ -65,7 +70,9 @@ class Fences {
 
  private:
   static bool may_touch(const Fence& fence);
+  void end(const Fence& fence) const;
 
+  Gone gone_;
   std::list<Fence> fences_;
 };
 

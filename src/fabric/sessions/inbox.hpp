@@ -9,8 +9,8 @@
 
 namespace tranship::fabric {
 
-/// A queue of tasks from any thread, which the progress thread runs in order. May outlive the
-/// fabric: tasks that are posted after close() are dropped.
+/// A queue of tasks from any thread, which the progress thread runs in order. Tasks that are posted
+/// after close() are dropped.
 /// Threads: post() from all, all other functions from the progress thread.
 class Inbox {
  public:

@@ -1,189 +1,177 @@
-// Connections that become links: messages of the handshakes, and the resulting links.
-#include "fabric/links/slot_messages.hpp"
-#include "fabric/sessions/core.hpp"
+#include "fabric/sessions/sessions.hpp"
+
+#include <algorithm>
 
 namespace tranship::fabric {
 
-void FabricCore::set_terms() {
-  terms_.greeting.protocol = options_.protocol;
-  terms_.greeting.version = options_.version;
-  terms_.identity = seams_.identity();
-  terms_.geometry = geometry();
-  terms_.bell_descriptor = bell_memory_->descriptor();
-  terms_.carrier = options_.carrier;
-  terms_.no_carrier = options_.no_carrier;
-  terms_.network_allowed = options_.transport != FabricOptions::Transport::shared;
+Error engine_closed() { return {ErrorCode::closed, "this engine was closed"}; }
+
+template <typename Visit>
+void Sessions::for_each(Visit visit) const {
+  for (const auto& [id, session] : requesting_) {
+    if (!session->lost()) visit(*session);
+  }
+  for (const auto& [id, session] : serving_) {
+    if (!session->lost()) visit(*session);
+  }
 }
 
-void FabricCore::begin_connect(ConnectionId connection, const Contact& contact,
-                               const std::string& text,
-                               std::shared_ptr<std::promise<Result<PeerId>>> promise) {
-  const WirePeer peer = wire_->peer(connection);
-  auto made = std::make_unique<Session>();
-  Session& session = *made;
-  session.connection = connection;
-  session.client = true;
-  session.connecting = std::move(promise);
-  session.mode = peer.local ? LinkMode::shared : LinkMode::network;
-  session.began = now();
-  auto handshake = std::make_unique<RequesterHandshake>(
-      terms_, RequesterHandshake::Options{text, contact.identity, peer.local, peer.pid},
-      [this, &session](RequesterHandshake::Agreement agreement) {
-        add_link(session, std::move(agreement));
-      });
-  session.label = handshake->label();
-  const HandshakeMessage hello = handshake->hello();
-  session.handshake = std::move(handshake);
-  sessions_[connection] = std::move(made);
-  if (phase_ != Phase::open) {
-    return lose(session, {ErrorCode::closed, "this engine was closed"});
-  }
-  if (peer.address.empty()) {
-    return lose(session,
-                {ErrorCode::peer_lost, "cannot connect to " + session.label + ": it was lost",
-                 "check that the process there runs"});
-  }
-  if (Status status = watch_process(session, peer); !status) return lose(session, status.error());
-  send(session, hello);
+Wire::Handlers Sessions::handlers() {
+  Wire::Handlers handlers;
+  handlers.arrived = [this](ConnectionId id) { on_arrived(id); };
+  handlers.message = [this](ConnectionId id, const MessageHeader& header,
+                            std::span<const std::byte> body,
+                            std::span<FileDescriptor> descriptors) {
+    if (Session* session = find(id))
+      lose_if(*session, session->on_message(header, body, descriptors));
+  };
+  handlers.place = [this](ConnectionId id, const MessageHeader& header,
+                          std::span<const std::byte> body, std::int64_t offset, std::int64_t left) {
+    const Session* session = find(id);
+    return session == nullptr ? ReceiveBuffer{} : session->place(header, body, offset, left);
+  };
+  handlers.lost = [this](ConnectionId id, const Error& why) {
+    if (Session* session = find(id)) lose(*session, session->lost_by_wire(why));
+  };
+  return handlers;
 }
 
-void FabricCore::on_arrived(ConnectionId connection) {
+Session* Sessions::find(ConnectionId connection) const {
+  Session* session = nullptr;
+  if (const auto one = requesting_.find(connection); one != requesting_.end()) {
+    session = one->second.get();
+  } else if (const auto other = serving_.find(connection); other != serving_.end()) {
+    session = other->second.get();
+  }
+  return session == nullptr || session->lost() ? nullptr : session;
+}
+
+RequesterSession* Sessions::find(PeerId peer) {
+  for (const auto& [id, session] : requesting_) {
+    if (!session->lost() && session->link() && session->link()->peer == peer) return session.get();
+  }
+  return nullptr;
+}
+
+void Sessions::connect(ConnectionId connection, const Contact& contact, const std::string& text,
+                       RequesterSession::Connected connected) {
+  const WirePeer peer = parts_.wire->peer(connection);
+  auto& session = requesting_[connection];
+  session = std::make_unique<RequesterSession>(parts_, connection, peer, contact, text,
+                                               std::move(connected));
+  lose_if(*session, closing_ ? engine_closed() : session->start(peer));
+}
+
+void Sessions::on_arrived(ConnectionId connection) {
   constexpr std::size_t refusals_max = 64;
-  const auto most = static_cast<std::size_t>(options_.peers_max);
-  if (sessions_.size() >= most + refusals_max || phase_ != Phase::open) {
-    wire_->close(connection);
+  const auto most = static_cast<std::size_t>(parts_.options.peers_max);
+  if (size() >= most + refusals_max || closing_) {
+    parts_.wire->close(connection);
     return;
   }
-  auto made = std::make_unique<Session>();
-  Session& session = *made;
-  session.connection = connection;
-  session.began = now();
-  session.mode = wire_->peer(connection).local ? LinkMode::shared : LinkMode::network;
-  ExporterHandshake::Options options;
-  options.mode = session.mode;
-  if (sessions_.size() >= most) {
-    options.refusal = Error{ErrorCode::out_of_memory,
-                            "it serves " + std::to_string(most) + " processes, and no more",
-                            "raise the setting clients_max there"};
+  std::optional<Error> refusal;
+  if (size() >= most) {
+    refusal = {ErrorCode::out_of_memory,
+               "it serves " + std::to_string(most) + " processes, and no more",
+               "raise the setting clients_max there"};
   }
-  options.admit = [this, &session](const ExporterHandshake::Applicant& applicant) {
-    return admit(session, applicant);
-  };
-  options.ready = [this, &session](bool carried) {
-    if (carried) session.grants.set_carrier(options_.carrier);
-  };
-  session.handshake = std::make_unique<ExporterHandshake>(terms_, std::move(options));
-  session.label = session.handshake->label();
-  sessions_[connection] = std::move(made);
+  const bool local = parts_.wire->peer(connection).local;
+  serving_[connection] = std::make_unique<ExporterSession>(
+      parts_, connection, local ? LinkMode::shared : LinkMode::network, now(), std::move(refusal));
 }
 
-void FabricCore::on_handshake(Session& session, MessageType type, std::span<const std::byte> body,
-                              std::span<FileDescriptor> descriptors) {
-  const auto reply = session.handshake->on_message(type, body, descriptors);
-  session.label = session.handshake->label();
-  if (!reply) return lose(session, reply.error());
-  if (!*reply) return;
-  send(session, **reply);
-  if (session.segment.memory()) session.segment.memory()->close_descriptor();
+void Sessions::abandon(ConnectionId connection) {
+  const auto found = requesting_.find(connection);
+  if (found == requesting_.end() || !found->second->connecting()) return;
+  lose(*found->second, {ErrorCode::timeout, "given up"});
 }
 
-void FabricCore::send(Session& session, const HandshakeMessage& message) {
-  send(session, message.type, 0, message.body, message.descriptors);
+void Sessions::notify(RequesterId requester, std::span<const std::byte> body) {
+  const auto found = serving_.find(requester.value);
+  if (found != serving_.end() && !found->second->lost()) found->second->notify(body);
 }
 
-/// Gives a requester a seat, so that the service threads serve its slots when it rings.
-Result<ServiceThreads::Seat> FabricCore::admit(Session& session,
-                                               const ExporterHandshake::Applicant& applicant) {
-  const bool shared = applicant.mode == LinkMode::shared;
-  if (shared) {
-    const Status watched = watch_process(session, wire_->peer(session.connection));
-    if (!watched) return watched.error();
+bool Sessions::withdraw(std::uint64_t export_id, int index, bool end) {
+  bool busy = parts_.fences.in_use(index);
+  for (const auto& [id, session] : serving_) {
+    if (!session->lost()) busy |= session->withdraw(export_id, index, end);
   }
-  auto server = make_server(session.connection, applicant);
-  auto seat = service_threads_->add(server);
-  if (!seat) return seat.error();
-  session.segment = applicant.segment;
-  session.server = std::move(server);
-  session.seat = *seat;
-  session.grants = ExportGrants(exports_, applicant.mode,
-                                shared ? LeaseGrants(applicant.segment) : LeaseGrants());
-  return *seat;
+  return busy;
 }
 
-std::shared_ptr<SlotServer> FabricCore::make_server(ConnectionId connection,
-                                                    const ExporterHandshake::Applicant& applicant) {
-  if (options_.register_slots) options_.register_slots(*applicant.segment.memory());
-  SlotServer::Options options;
-  options.segment = applicant.segment;
-  options.exports = exports_;
-  options.copy = options_.copy;
-  options.execute = options_.execute;
-  options.answer = options_.answer;
-  options.take_notice = options_.take_notice;
-  options.id = RequesterId{connection};
-  options.requester = applicant.label;
-  options.identity = applicant.identity;
-  if (applicant.mode == LinkMode::shared) {
-    options.answered = [bell = applicant.bell](int, const SlotBytes&) {
-      reinterpret_cast<Bell*>(bell->data())->ring();
-    };
-  } else {
-    options.network = true;
-    options.answered = [wire = wire_, segment = applicant.segment, connection](
-                           int slot, const SlotBytes& bytes) {
-      send_answered(*wire, connection, segment, slot, bytes);
-    };
-  }
-  return std::make_shared<SlotServer>(std::move(options));
+void Sessions::on_process_ended(ConnectionId connection) {
+  // A goodbye that the process sent before it exited is read first.
+  for (int tries = 0; tries < 1000 && parts_.wire->progress(); ++tries) continue;
+  Session* session = find(connection);
+  if (session == nullptr) return;
+  lose(*session,
+       {ErrorCode::peer_lost, session->label() + " ended without closing: its process died"});
 }
 
-void FabricCore::add_link(Session& session, RequesterHandshake::Agreement agreement) {
-  auto link = std::make_shared<Link>();
-  session.segment = agreement.segment;
-  session.peer = link->peer = PeerId{++last_peer_};
-  link->requester = make_requester(session.connection, agreement);
-  link->label = std::move(agreement.label);
-  link->way = std::move(agreement.way);
-  link->identity = std::move(agreement.identity);
-  link->mode = agreement.mode;
-  link->direct = agreement.direct_pid != 0;
-  link->carrier = std::move(agreement.carrier);
-  link->copy = options_.copy;
-  link->bell_memory = bell_memory_;
-  session.link = link;
-  {
-    std::lock_guard lock(links_mutex_);
-    std::erase_if(links_, [](const auto& one) { return one.second->requester->lost(); });
-    links_[link->peer] = link;
-  }
-  session.connecting->set_value(link->peer);
-  session.connecting.reset();
+void Sessions::leave(PeerId peer, std::shared_ptr<std::promise<bool>> left) {
+  RequesterSession* session = find(peer);
+  if (session == nullptr || session->leaving()) return left->set_value(session != nullptr);
+  session->leave(now() + goodbye_max, std::move(left));
+  ++leaving_;
+  if (session->copying()) lose(*session, {});
 }
 
-std::shared_ptr<Requester> FabricCore::make_requester(
-    ConnectionId connection, const RequesterHandshake::Agreement& agreement) {
-  Requester::Options options;
-  options.segment = agreement.segment;
-  options.copy = options_.copy;
-  options.peer = agreement.label;
-  options.leases = agreement.mode == LinkMode::shared;
-  options.direct_pid = agreement.direct_pid;
-  if (agreement.mode == LinkMode::shared) {
-    options.publish = [seat = agreement.seat](int, std::size_t, const SlotBytes&) { seat.ring(); };
-    return std::make_shared<Requester>(std::move(options));
+void Sessions::end_leaving() {
+  const auto time = now();
+  for (const auto& [id, session] : requesting_) {
+    if (session->leaving() && time >= session->leaves_by()) lose(*session, {});
   }
-  options.publish = [wire = wire_, segment = agreement.segment, connection](
-                        int slot, std::size_t command_bytes, const SlotBytes& bytes) {
-    send_submitted(*wire, connection, segment, slot, command_bytes, bytes);
-  };
-  if (seams_.threads) {
-    options.attend = [weak = weak_from_this()](std::uint32_t seen,
-                                               std::chrono::nanoseconds at_most) {
-      if (const auto core = weak.lock()) core->attend(seen, at_most);
-    };
+}
+
+void Sessions::tick() {
+  const auto time = now();
+  for_each([&](Session& session) { lose_if(session, session.tick(time)); });
+}
+
+void Sessions::lose_if(Session& session, const Status& status) {
+  if (!status) lose(session, status.error());
+}
+
+void Sessions::lose(Session& session, Error error) {
+  if (session.lost()) return;
+  const auto requesting = requesting_.find(session.connection());
+  if (requesting != requesting_.end() && requesting->second->leaving()) {
+    --leaving_;
+    error = {ErrorCode::closed, "the connection to " + session.label() + " was closed"};
   }
-  options.keep_bulk = [wire = wire_, connection] { wire->keep_bulk(connection); };
-  return std::make_shared<Requester>(std::move(options));
+  session.end(closing_ ? engine_closed() : error);
+  parts_.bell.ring();
+}
+
+void Sessions::erase_lost() {
+  const auto lost = [](const auto& one) { return one.second->lost(); };
+  std::erase_if(requesting_, lost);
+  std::erase_if(serving_, lost);
+}
+
+void Sessions::begin_closing() {
+  closing_ = true;
+  for (const auto& [id, session] : requesting_) {
+    if (session->link()) session->link()->fail(engine_closed());
+  }
+  parts_.bell.ring();
+}
+
+bool Sessions::copying() const {
+  return std::any_of(requesting_.begin(), requesting_.end(),
+                     [](const auto& one) { return one.second->copying(); });
+}
+
+void Sessions::send_goodbyes(bool late) {
+  for_each([&](Session& session) {
+    if (session.said_goodbye() || session.copying()) return;
+    if (late || parts_.wire->in_order(session.connection())) session.say_goodbye();
+  });
+}
+
+void Sessions::end_all() {
+  for_each([&](Session& session) { lose(session, engine_closed()); });
+  erase_lost();
 }
 
 }  // namespace tranship::fabric
