@@ -138,7 +138,7 @@ Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool
 /// have pinned its pages.
 bool Residency::give_back_segments(std::int64_t bytes) {
   std::int64_t room = options_.memory_bytes - heap_.bytes() - sparse_.bytes();
-  if (room >= bytes || !options_.give_back_pages || is_growing()) return false;
+  if (room >= bytes || !options_.give_back_pages) return false;
   const std::vector<Range> free = empty_segments();
   std::size_t needed = 0;
   for (; needed < free.size() && room < with_growth(bytes); ++needed) room += free[needed].bytes;
@@ -147,7 +147,8 @@ bool Residency::give_back_segments(std::int64_t bytes) {
   return true;
 }
 
-/// Returns the segments in which no object lies: first those without pages, then the small ones.
+/// Returns the segments in which no object lies, and of which no part is claimed: first those
+/// without pages, then the small ones.
 std::vector<Range> Residency::empty_segments() const {
   std::vector<Range> free = heap_.free_segments();
   std::map<int, std::int64_t> stock;

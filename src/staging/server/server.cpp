@@ -24,23 +24,25 @@ std::int64_t segment_bytes(std::int64_t memory_bytes) {
   return std::max(unit, (memory_bytes / segments_wanted + unit - 1) / unit * unit);
 }
 
-/// Most threads that take pages at the same time: each of a segment of its own, since the kernel
-/// lets only one thread at a time take those of one (decision 19).
+/// Most threads that take pages at the same time.
 constexpr int threads_ahead_most = 8;
-
-/// Returns the size of the segments in which memory is preallocated: as many as threads, but not so
-/// small that large objects do not fit them.
-std::int64_t bytes_of_segment_ahead(std::int64_t bytes) {
-  constexpr std::int64_t least = std::int64_t{1} << 30;
-  constexpr std::int64_t most = std::int64_t{8} << 30;
-  constexpr std::int64_t unit = std::int64_t{64} << 20;
-  return std::clamp(bytes / threads_ahead_most / unit * unit, least, most);
-}
+/// Most of them in one segment: more only wait for each other (decision 19).
+constexpr int threads_of_segment = 4;
 
 /// Returns how many threads preallocate: half of the cores are left to those who use the memory.
 int threads_ahead() {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   return std::clamp(cores / 2, 1, threads_ahead_most);
+}
+
+/// Returns the size of the segments in which `bytes` are preallocated. Several threads work faster
+/// in several segments, and a large object needs a large one.
+std::int64_t bytes_of_segment_ahead(std::int64_t bytes, int threads) {
+  constexpr std::int64_t least = std::int64_t{4} << 30;
+  constexpr std::int64_t most = std::int64_t{8} << 30;
+  constexpr std::int64_t unit = std::int64_t{64} << 20;
+  if (threads == 1) return bytes;
+  return std::clamp(bytes / threads_ahead_most / unit * unit, least, most);
 }
 
 }  // namespace
@@ -338,7 +340,7 @@ Status Server::preallocate() {
   const std::int64_t wanted = std::min(options_.memory_bytes, most);
   // Where nobody asked for it, memory is taken as it is needed.
   if (!options_.preallocated_bytes && !has_address_space(wanted)) return {};
-  const std::int64_t whole = bytes_of_segment_ahead(wanted);
+  const std::int64_t whole = bytes_of_segment_ahead(wanted, threads_ahead());
   for (std::int64_t left = wanted; left >= object_alignment;) {
     // The last one takes what is left, if that is too little for another.
     const std::int64_t bytes = left < 2 * whole ? left : whole;
@@ -367,7 +369,8 @@ Status Server::preallocate() {
     service_->return_stock(part, ready);
   };
   const std::int64_t left = options_.preallocated_bytes ? 0 : available / 2;
-  const int threads = std::min(threads_ahead(), static_cast<int>(memories.size()));
+  const int segments = static_cast<int>(memories.size());
+  const int threads = std::min(threads_ahead(), threads_of_segment * segments);
   preallocator_ = std::make_unique<Preallocator>(std::move(callbacks), left, threads);
   return {};
 }

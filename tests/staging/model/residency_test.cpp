@@ -549,6 +549,21 @@ TEST(several_segments_of_stock_go_for_an_object_that_fits_none) {
   EXPECT(machine.segments.at(static_cast<std::size_t>(rest->segment)) > 0);
 }
 
+TEST(a_segment_of_which_a_part_is_claimed_stays) {
+  CountingMachine machine;
+  Residency& places = machine.places;
+  for (int k = 0; k < 4; ++k) REQUIRE(places.add_stock(16 * slot).ok());
+  const auto claimed = places.claim_stock(slot);
+  REQUIRE(claimed.has_value());
+  EXPECT(!place(places, 1, 49 * slot));
+  REQUIRE(place(places, 1, 48 * slot));  // beside the thread that takes pages
+  EXPECT_EQ(machine.segments.at(0), 16 * slot);
+  EXPECT_EQ(std::count(machine.segments.begin(), machine.segments.end(), 0), 3);
+  places.return_stock(*claimed, true);
+  REQUIRE(place(places, 2, slot));
+  EXPECT_EQ(places.range(2).segment, 0);
+}
+
 TEST(objects_that_grow_slowly_take_few_segments_and_leave_the_others) {
   CountingMachine machine;
   Residency& places = machine.places;
