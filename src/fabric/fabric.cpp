@@ -72,6 +72,8 @@ Fabric::Fabric(FabricOptions options) : thread_(std::make_shared<ProgressThread>
                                                  std::chrono::nanoseconds at_most) {
     if (const auto thread = weak.lock()) thread->attend(seen, at_most);
   };
+  // Without any, its thread would have to serve: only a core without a thread does.
+  options.service_threads = std::max(options.service_threads, 1);
   core_ = std::make_shared<FabricCore>(std::move(options), std::move(seams));
 }
 

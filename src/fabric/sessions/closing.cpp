@@ -27,8 +27,10 @@ void Closing::step(TimePoint now) {
       if (sessions_.size() > 0 && !late) return;
       sessions_.end_all();
       parts_.wire->drain();
-      return enter(Phase::lifting_fences, now + parts_.options.peer_timeout);
+      return enter(Phase::lifting_fences, TimePoint::max());
     case Phase::lifting_fences:
+      // From here on: the end of the sessions may have taken long.
+      if (end_ == TimePoint::max()) end_ = now + parts_.options.peer_timeout;
       parts_.fences.lift();
       if (parts_.fences.empty() || late) end_fences();
   }

@@ -125,8 +125,6 @@ void RequesterSession::call(MessageType type, std::uint64_t id, std::span<const 
 void RequesterSession::leave(TimePoint leaves_by, std::shared_ptr<std::promise<bool>> left) {
   leaves_by_ = leaves_by;
   left_ = std::move(left);
-  // A goodbye would promise that no copy is under way.
-  if (!copying()) say_goodbye();
 }
 
 void RequesterSession::on_end(const Error& error) {

@@ -56,9 +56,9 @@ RequesterSession* Sessions::find(PeerId peer) {
 void Sessions::connect(ConnectionId connection, const Contact& contact, const std::string& text,
                        RequesterSession::Connected connected) {
   const WirePeer peer = parts_.wire->peer(connection);
-  auto& session = requesting_[connection];
-  session = std::make_unique<RequesterSession>(parts_, connection, peer, contact, text,
-                                               std::move(connected));
+  auto made = std::make_unique<RequesterSession>(parts_, connection, peer, contact, text,
+                                                 std::move(connected));
+  const auto& session = requesting_[connection] = std::move(made);
   lose_if(*session, closing_ ? engine_closed() : session->start(peer));
 }
 
@@ -111,9 +111,11 @@ void Sessions::on_process_ended(ConnectionId connection) {
 void Sessions::leave(PeerId peer, std::shared_ptr<std::promise<bool>> left) {
   RequesterSession* session = find(peer);
   if (session == nullptr || session->leaving()) return left->set_value(session != nullptr);
+  const bool copying = session->copying();  // read once: other threads begin and end copies
   session->leave(now() + goodbye_max, std::move(left));
   ++leaving_;
-  if (session->copying()) lose(*session, {});
+  if (copying) return lose(*session, {});
+  session->say_goodbye();  // which promises that no copy is under way
 }
 
 void Sessions::end_leaving() {
