@@ -107,7 +107,11 @@ struct Free {
 };
 
 /// Returns a text for C: null for an empty one, which means the default.
+/// @throws InvalidArgument for a text with a NUL character, at which C would cut it
 inline const char* optional_text(const std::string& text) {
+  if (text.find('\0') != std::string::npos) {
+    throw InvalidArgument("a text has a NUL character", "give one without control characters");
+  }
   return text.empty() ? nullptr : text.c_str();
 }
 

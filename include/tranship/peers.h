@@ -23,8 +23,9 @@ TRANSHIP_API tranship_code tranship_export(tranship_engine* engine, const char* 
 
 /* Options of an export. Set `size`; other members that are zero mean the defaults. */
 typedef struct tranship_export_options {
-  size_t size; /* sizeof(tranship_export_options) */
-  int notices; /* 1: others may send notices of their copies to and from the instance */
+  size_t size;  /* sizeof(tranship_export_options) */
+  int notices;  /* 1: others may send notices of their copies to and from the instance */
+  int reserved; /* 0 */
 } tranship_export_options;
 
 /* Does what tranship_export() does, with options. options: NULL for the defaults.

@@ -206,6 +206,8 @@ void check_notices(const ts::Engine& alone) {
                                      &hint));
   EXPECT(hint == "let it export the array with the option notices, or leave out notify");
   EXPECT(throws<ts::InvalidArgument>([&] { sender.copy(source, remote, {.notify = "a\nb"}); }));
+  const std::string cut("a\0b", 3);
+  EXPECT(throws<ts::InvalidArgument>([&] { sender.copy(source, remote, {.notify = cut}); }));
   EXPECT(throws<ts::InvalidArgument>(
       [&] { (void)sender.prepare(source, remote, {.notify = "too early"}); }));
   EXPECT(throws<ts::InvalidArgument>([&] { (void)alone.notices(); }));
