@@ -142,24 +142,23 @@ def converted(value: Any, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     return out
 
 
-def fill_on_gpu(
-    engine: _core.EngineCore, value: npt.NDArray[Any], core: _core.Array, target: _core.Array
-) -> None:
+def fill_on_gpu(engine: _core.EngineCore, given: npt.NDArray[Any], target: _core.Array) -> None:
     """Copies a small value of host memory to an array on a GPU, to which it broadcasts; waits for
     the end.
 
     Args:
         engine: The engine.
-        value: The value, of at most `VALUE_BYTES`.
-        core: The core's form of it.
+        given: The value, of at most `VALUE_BYTES`.
         target: The array.
     """
+    # What is kept is what was asked for, also if another thread writes to the array meanwhile.
+    value = np.array(given, copy=True, subok=False)
 
     def allocate() -> _core.DeviceMemory:
         return _core.allocate(engine, "device", target.device, VALUE_BYTES)
 
     def write(memory: _core.DeviceMemory) -> _core.Array:
-        return copied_into(engine, core, memory)
+        return copied_into(engine, _core.array_of(value), memory)
 
     with kept_values(engine, target.device).holding(value, allocate, write) as kept:
         repeated = broadcast_core(kept, shape_of(target))
@@ -250,7 +249,7 @@ def move(source: Any, target: Elements) -> None:
         if engine is not None and shape_of(core) != target.shape:
             small = isinstance(source, np.ndarray) and source.nbytes <= VALUE_BYTES
             if small and crosses_bus(core, plain):
-                return fill_on_gpu(engine, source, core, plain)
+                return fill_on_gpu(engine, source, plain)
             core = near(engine, core, plain)
         copy_and_wait(engine, broadcast_core(core, target.shape), _core.by_position(plain))
         return None

@@ -89,8 +89,8 @@ class KeptValues:
     def _add(self, key: Any, block: Block) -> None:
         with self._lock:
             self._blocks[key] = block
-            if len(self._blocks) > KEPT_MOST:
-                self._remove_idle()
+            while len(self._blocks) > KEPT_MOST and self._remove_idle():
+                pass
 
     def _drop(self, key: Any, block: Block) -> None:
         with self._lock:
