@@ -45,6 +45,29 @@ std::int64_t Heap::segment_bytes_free(int segment) const {
   return sum;
 }
 
+std::vector<int> Heap::segments() const {
+  std::vector<int> numbers;
+  for (const auto& [segment, bytes] : segments_) numbers.push_back(segment);
+  return numbers;
+}
+
+std::int64_t Heap::free_before(int segment, std::int64_t offset) const {
+  const auto next = holes_.lower_bound({segment, offset});
+  if (next == holes_.begin()) return 0;
+  const auto& [start, bytes] = *std::prev(next);
+  return start.first == segment && start.second + bytes == offset ? bytes : 0;
+}
+
+void Heap::cut_tail(int segment, std::int64_t bytes) {
+  std::int64_t& end = segments_.at(segment);
+  const std::int64_t free = free_before(segment, end);
+  CHECK(bytes > 0 && bytes <= free && bytes % alignment_ == 0, "the end of a segment is free");
+  remove_hole(holes_.find({segment, end - free}));
+  if (free > bytes) add_hole({segment, end - free}, free - bytes);
+  end -= bytes;
+  bytes_ -= bytes;
+}
+
 std::int64_t Heap::largest_segment_bytes() const {
   std::int64_t largest = 0;
   for (const auto& [segment, bytes] : segments_) largest = std::max(largest, bytes);

@@ -32,6 +32,12 @@ class Heap {
   std::vector<Range> free_segments() const;
   /// Removes a segment in which nothing is allocated.
   void remove_segment(int segment);
+  /// Returns the numbers of all segments.
+  std::vector<int> segments() const;
+  /// Returns the length of the hole that ends at an offset of a segment; 0 if none does.
+  std::int64_t free_before(int segment, std::int64_t offset) const;
+  /// Makes a segment shorter by so many bytes, which are free at its end.
+  void cut_tail(int segment, std::int64_t bytes);
   /// Returns the bytes of the largest segment; 0 without one.
   std::int64_t largest_segment_bytes() const;
 

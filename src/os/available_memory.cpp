@@ -76,7 +76,8 @@ void look_upwards(const std::string& root, std::string group, const Names& names
 AvailableMemory available_memory(const std::string& proc, const std::string& groups) {
   AvailableMemory found{INT64_MAX, "the machine"};
   if (const auto kib = value_of(proc + "/meminfo", "MemAvailable:")) {
-    found.bytes = (*kib + value_of(proc + "/meminfo", "SwapFree:").value_or(0)) * 1024;
+    found.swap_bytes = value_of(proc + "/meminfo", "SwapFree:").value_or(0) * 1024;
+    found.bytes = *kib * 1024 + found.swap_bytes;
   }
   std::ifstream file(proc + "/self/cgroup");
   for (std::string line; std::getline(file, line);) {  // number:controllers:group

@@ -10,7 +10,8 @@ namespace tranship {
 
 struct AvailableMemory {
   std::int64_t bytes = 0;
-  std::string limited_by;  ///< The machine, or the control group whose limit applies.
+  std::string limited_by;       ///< The machine, or the control group whose limit applies.
+  std::int64_t swap_bytes = 0;  ///< How much of `bytes` is swap.
 };
 
 /// Returns the memory that is left on the machine, swap included, or in the control groups of this

@@ -68,6 +68,29 @@ TEST(only_segments_without_allocations_can_be_removed) {
   EXPECT_EQ(heap.bytes() + heap.bytes_free() + heap.largest_segment_bytes(), 0);
 }
 
+TEST(the_free_end_of_a_segment_can_be_cut) {
+  Heap heap(256);
+  heap.add_segment(0, 4096);
+  heap.add_segment(1, 2048);
+  const auto first = heap.allocate(1024);
+  REQUIRE(first && first->segment == 1);
+  EXPECT_EQ(heap.free_before(1, 1024), 0);
+  EXPECT_EQ(heap.free_before(1, 2048), 1024);
+  EXPECT_EQ(heap.free_before(0, 2048), 0);  // inside a hole
+  EXPECT_EQ(heap.free_before(0, 4096), 4096);
+  heap.cut_tail(1, 512);
+  EXPECT_EQ(heap.segment_bytes(1), 1536);
+  EXPECT_EQ(heap.free_before(1, 1536), 512);
+  EXPECT_EQ(heap.bytes(), 4096 + 1536);
+  EXPECT_EQ(heap.bytes_free(), 4096 + 512);
+  heap.cut_tail(1, 512);
+  EXPECT_EQ(heap.free_before(1, 1024), 0);
+  heap.release(*first);
+  REQUIRE(heap.allocate(1024));
+  EXPECT_EQ(heap.bytes_free(), 4096);
+  EXPECT(heap.segments() == std::vector<int>({0, 1}));
+}
+
 TEST(a_moved_segment_keeps_its_allocations) {
   Heap one(256);
   Heap other(256);

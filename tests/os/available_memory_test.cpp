@@ -37,6 +37,7 @@ TEST(a_machine_has_left_what_it_says_with_swap) {
   const Machine machine;
   machine.write("proc/meminfo", "MemTotal: 900 kB\nMemAvailable: 500 kB\nSwapFree: 100 kB\n");
   EXPECT_EQ(machine.available().bytes, 600 * 1024);
+  EXPECT_EQ(machine.available().swap_bytes, 100 * 1024);
   EXPECT_EQ(machine.available().limited_by, "the machine");
 }
 

@@ -635,9 +635,12 @@ Status Client::wait_for(const Event& event, std::int64_t end) const {
 }
 
 Result<Array> Client::segment(int server, int number, std::int64_t end) {
-  std::lock_guard lock(mutex_);
-  const auto known = segments_.find({server, number});
-  if (known != segments_.end()) return known->second;
+  const auto known = [&]() -> std::optional<Array> {
+    const std::lock_guard lock(mutex_);
+    const auto found = segments_.find({server, number});
+    return found != segments_.end() ? std::optional(found->second) : std::nullopt;
+  };
+  if (auto array = known()) return std::move(*array);
   const auto peer = links_->peer(server, end);
   if (!peer) return peer.error();
   auto processes = engine_.processes();
@@ -651,16 +654,16 @@ Result<Array> Client::segment(int server, int number, std::int64_t end) {
     const std::int64_t used = found->view.bytes() / object_alignment * object_alignment;
     engine_.pin_in_background(found->shared, used, ahead);
   }
-  segments_[{server, number}] = *found;
-  return found;
+  const std::lock_guard lock(mutex_);
+  return segments_.emplace(std::pair(server, number), std::move(*found)).first->second;
 }
 
 /// Maps a segment that its server preallocates, and the next ones, in the background: objects that
-/// follow each other lie there. To map all of a server's memory would cost each client a thousandth
-/// of it.
+/// follow each other lie there. To map all of a server's memory would cost each client 1/512 of
+/// it.
 void Client::map_ahead(int server, int number) {
-  const int end = std::min(number + segments_mapped, links_->segments_ahead(server));
-  for (int k = number; k < end; ++k) {
+  const int ahead = links_->segments_ahead(server);
+  for (int k = number; k < ahead && k - number < segments_mapped; ++k) {
     {
       const std::lock_guard lock(mutex_);
       if (!mapped_ahead_.insert({server, k}).second) continue;

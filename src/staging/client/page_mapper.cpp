@@ -14,9 +14,9 @@ namespace {
 /// Pages are mapped and counted in parts of so many bytes: some tenths of a millisecond of work.
 constexpr std::int64_t part_bytes = std::int64_t{2} << 20;
 
-/// A memory is given up when no page of any has appeared for so long,
+/// Memories are given up when no page of any of them has appeared for so long,
 constexpr std::chrono::milliseconds patience{2000};
-/// and looks so often.
+/// and are looked at so often.
 constexpr std::chrono::milliseconds pause{10};
 
 /// Most threads that map: the kernel maps with four some 27 GB/s on an H200's host, and 11 with

@@ -62,7 +62,8 @@ Result<std::optional<Range>> Residency::allocate(std::int64_t bytes, bool ready)
 
 /// Allocates memory whose pages are taken now, since they are needed before their turn.
 Result<std::optional<Range>> Residency::allocate_from_stock(std::int64_t bytes) {
-  while (const auto part = claim_stock(heap_.rounded(bytes))) {
+  const std::int64_t whole = heap_.rounded(bytes);
+  while (const auto part = claim_part(whole, whole)) {
     Status status = options_.take_pages ? options_.take_pages(*part) : Status{};
     return_stock(*part, status.ok());
     if (!status) return status.error();
@@ -81,7 +82,11 @@ Status Residency::add_stock(std::int64_t bytes) {
   return {};
 }
 
-std::optional<Range> Residency::claim_stock(std::int64_t bytes) {
+std::optional<Range> Residency::claim_stock(std::int64_t bytes) { return claim_part(0, bytes); }
+
+/// Claims a part of at most `most` bytes, where so many follow each other that an object of `least`
+/// bytes fits, those included that are free in front of them.
+std::optional<Range> Residency::claim_part(std::int64_t least, std::int64_t most) {
   const auto claims_of = [this](const Range& part) {
     const auto found = claims_.find(part.segment);
     return found == claims_.end() ? 0 : found->second;
@@ -89,9 +94,15 @@ std::optional<Range> Residency::claim_stock(std::int64_t bytes) {
   const auto order = [&](const Range& part) {
     return std::tuple(claims_of(part), part.segment, part.offset);
   };
-  const auto first = std::ranges::min_element(stock_, {}, order);
+  const auto is_long = [&](const Range& part) {
+    return part.bytes + heap_.free_before(part.segment, part.offset) >= least;
+  };
+  auto first = stock_.end();
+  for (auto one = stock_.begin(); one != stock_.end(); ++one) {
+    if (is_long(*one) && (first == stock_.end() || order(*one) < order(*first))) first = one;
+  }
   if (first == stock_.end()) return std::nullopt;
-  const Range part{first->segment, first->offset, std::min(first->bytes, heap_.rounded(bytes))};
+  const Range part{first->segment, first->offset, std::min(first->bytes, heap_.rounded(most))};
   first->offset += part.bytes;
   first->bytes -= part.bytes;
   if (first->bytes == 0) stock_.erase(first);
@@ -133,18 +144,65 @@ Result<std::optional<Range>> Residency::allocate_sparse(std::int64_t bytes, bool
 }
 
 /// Where there is no room for one more segment of that size, gives back segments in which no object
-/// lies, each of which is too small: first those without pages, then the small ones, and none if
-/// all of them do not make room. Returns whether any has gone. It does not come back: clients may
-/// have pinned its pages.
+/// lies, each of which is too small: first those without pages, then the small ones; and then what
+/// is free at the end of others. Gives back nothing if all that does not make room. Returns whether
+/// any has gone. It does not come back: clients may have pinned its pages.
 bool Residency::give_back_segments(std::int64_t bytes) {
   std::int64_t room = options_.memory_bytes - heap_.bytes() - sparse_.bytes();
   if (room >= bytes || !options_.give_back_pages) return false;
   const std::vector<Range> free = empty_segments();
   std::size_t needed = 0;
   for (; needed < free.size() && room < with_growth(bytes); ++needed) room += free[needed].bytes;
-  if (room < bytes) return false;
+  if (room < bytes) {
+    std::int64_t tails = 0;
+    for (const int segment : heap_.segments()) tails += tail_bytes(segment);
+    for (const Range& segment : free) {
+      if (heap_.has_segment(segment.segment)) tails -= tail_bytes(segment.segment);
+    }
+    if (room + tails < bytes) return false;
+  }
   for (const Range& segment : std::span(free).first(needed)) remove_segment(segment);
+  if (room < bytes) cut_tails(bytes - room);
   return true;
+}
+
+/// Returns how many bytes at the end of a segment are stock that nobody has claimed.
+std::int64_t Residency::tail_of_stock(int segment) const {
+  const std::int64_t end = heap_.segment_bytes(segment);
+  for (const Range& part : stock_) {
+    if (part.segment == segment && part.offset + part.bytes == end) return part.bytes;
+  }
+  return 0;
+}
+
+/// Returns how many bytes at the end of a segment hold no object: stock, and what is free before.
+std::int64_t Residency::tail_bytes(int segment) const {
+  const std::int64_t stock = tail_of_stock(segment);
+  return stock + heap_.free_before(segment, heap_.segment_bytes(segment) - stock);
+}
+
+/// Gives back so many bytes at the ends of segments, as many as there are.
+void Residency::cut_tails(std::int64_t bytes) {
+  for (const int segment : heap_.segments()) {
+    while (bytes > 0 && tail_bytes(segment) > 0) {
+      const std::int64_t end = heap_.segment_bytes(segment);
+      const std::int64_t stock = tail_of_stock(segment);
+      const std::int64_t tail = stock > 0 ? stock : tail_bytes(segment);
+      const std::int64_t cut = std::min(tail, heap_.rounded(bytes));
+      if (stock > 0) {
+        std::erase_if(stock_, [&](Range& part) {
+          if (part.segment != segment || part.offset + part.bytes != end) return false;
+          part.bytes -= cut;
+          return part.bytes == 0;
+        });
+        stock_bytes_ -= cut;
+        heap_.release({segment, end - cut, cut});
+      }
+      heap_.cut_tail(segment, cut);
+      options_.give_back_pages({segment, end - cut, cut});
+      bytes -= cut;
+    }
+  }
 }
 
 /// Returns the segments in which no object lies, and of which no part is claimed: first those

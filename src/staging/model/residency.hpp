@@ -39,8 +39,9 @@ class Residency {
     std::function<Status(std::int64_t bytes)> make_segment;
     /// Takes the pages of a part of a segment, or none. Empty: segments are made with their pages.
     std::function<Status(const Range& part)> take_pages{};
-    /// Gives the pages of a segment back to the system, for ever. Empty: segments keep them.
-    std::function<void(const Range& segment)> give_back_pages{};
+    /// Gives the pages of a part of a segment back to the system, for ever. Empty: segments keep
+    /// them.
+    std::function<void(const Range& part)> give_back_pages{};
   };
   explicit Residency(Options options);
 
@@ -143,6 +144,10 @@ class Residency {
   bool give_back_segments(std::int64_t bytes);
   std::vector<Range> empty_segments() const;
   void remove_segment(const Range& segment);
+  std::int64_t tail_of_stock(int segment) const;
+  std::int64_t tail_bytes(int segment) const;
+  void cut_tails(std::int64_t bytes);
+  std::optional<Range> claim_part(std::int64_t least, std::int64_t most);
   Status take_pages_of(int segment);
   void release_memory(const Range& memory);
   void enlist(std::uint64_t object, const ObjectState& place);

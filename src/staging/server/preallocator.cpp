@@ -16,7 +16,7 @@ constexpr std::int64_t part_bytes = std::int64_t{16} << 20;
 }  // namespace
 
 Preallocator::Preallocator(Callbacks callbacks, std::int64_t left_least, int threads)
-    : callbacks_(std::move(callbacks)), left_least_(left_least) {
+    : callbacks_(std::move(callbacks)), left_least_(left_least + (threads - 1) * part_bytes) {
   threads_.reserve(at(threads));
   threads_.emplace_back([this] { run(); });
   try {
@@ -34,7 +34,11 @@ void Preallocator::stop() {
 
 void Preallocator::run() {
   lower_priority();
-  while (!stop_.load() && available_memory().bytes >= left_least_ + part_bytes) {
+  const auto enough = [this] {
+    const AvailableMemory left = available_memory();
+    return left.bytes - left.swap_bytes >= left_least_ + part_bytes;
+  };
+  while (!stop_.load() && enough()) {
     const auto part = callbacks_.claim(part_bytes);
     if (!part) return;
     const Status status = callbacks_.take_pages(*part);

@@ -25,8 +25,8 @@ class Preallocator {
     std::function<void(const Range& part, bool ready)> give_back;  ///< A claimed part.
   };
 
-  /// left_least: Bytes that the machine is to have left; with less it ends. threads: How many work
-  /// at the same time, if the system gives so many; at least one.
+  /// left_least: Bytes that the machine is to have left, without swap; with less it ends. threads:
+  /// How many work at the same time, if the system gives so many; at least one.
   Preallocator(Callbacks callbacks, std::int64_t left_least, int threads);
   ~Preallocator() { stop(); }
 

@@ -335,7 +335,8 @@ Status Server::take_pages_of(const Range& part) {
 /// once.
 Status Server::preallocate() {
   if (device_ >= 0) return {};
-  const std::int64_t available = available_memory().bytes;
+  const AvailableMemory free = available_memory();
+  const std::int64_t available = free.bytes - free.swap_bytes;
   const std::int64_t most = options_.preallocated_bytes.value_or(available / 2);
   const std::int64_t wanted = std::min(options_.memory_bytes, most);
   // Where nobody asked for it, memory is taken as it is needed.
@@ -345,7 +346,8 @@ Status Server::preallocate() {
     // The last one takes what is left, if that is too little for another.
     const std::int64_t bytes = left < 2 * whole ? left : whole;
     if (Status status = service_->add_stock(bytes); !status) {
-      return options_.preallocated_bytes ? status : Status{};
+      if (options_.preallocated_bytes) return status;
+      break;
     }
     left -= bytes;
   }

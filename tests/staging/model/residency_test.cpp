@@ -422,14 +422,14 @@ TEST(stock_that_is_needed_before_its_turn_is_taken_by_who_needs_it) {
   const Range taken = places.range(1);
   EXPECT(taken.offset >= claimed->offset + claimed->bytes ||
          taken.offset + taken.bytes <= claimed->offset);
-  const auto waits = places.place(2, 16 * slot);  // 8 slots are left, and 16 are being taken
+  const auto waits = places.place(2, 16 * slot);  // 8 slots are left, which take no pages for it
   REQUIRE(waits.ok());
   EXPECT(!*waits);
   places.return_stock(*claimed, true);
   const auto fits = places.place(2, 16 * slot);
   REQUIRE(fits.ok() && *fits);
   EXPECT_EQ(places.memory_bytes_used(), 56 * slot);
-  EXPECT_EQ(std::ssize(machine.taken), 2);
+  EXPECT_EQ(std::ssize(machine.taken), 1);
 }
 
 TEST(stock_without_pages_is_offered_again) {
@@ -495,9 +495,9 @@ struct CountingMachine {
       return Status{};
     };
     made.give_back_pages = [this](const Range& segment) {
-      EXPECT_EQ(segment.offset, 0);
-      EXPECT_EQ(segment.bytes,
-                std::exchange(segments.at(static_cast<std::size_t>(segment.segment)), 0));
+      std::int64_t& bytes = segments.at(static_cast<std::size_t>(segment.segment));
+      EXPECT_EQ(segment.offset + segment.bytes, bytes);  // from its end on
+      bytes = segment.offset;
     };
     return made;
   }
@@ -511,10 +511,10 @@ TEST(stock_that_is_too_small_goes_for_an_object_that_fits_the_memory) {
   REQUIRE(places.add_stock(40 * slot).ok());
   const auto claimed = places.claim_stock(8 * slot);
   REQUIRE(claimed.has_value());
-  EXPECT(!place(places, 1, 41 * slot));  // a thread takes pages of the segment
+  EXPECT(!place(places, 1, 64 * slot));  // a thread takes pages of the segment
   places.return_stock(*claimed, true);
   REQUIRE(place(places, 2, slot));
-  EXPECT(!place(places, 1, 41 * slot));  // an object lies in the segment
+  EXPECT(!place(places, 1, 64 * slot));  // an object lies in the segment
   EXPECT(machine.segments == std::vector<std::int64_t>{40 * slot});
   EXPECT(!place(places, 3, 65 * slot));
   REQUIRE(place(places, 4, 24 * slot));  // beside the stock, whose pages nobody asked for
@@ -538,7 +538,7 @@ TEST(several_segments_of_stock_go_for_an_object_that_fits_none) {
   REQUIRE(claimed.has_value());
   places.return_stock(*claimed, true);
   REQUIRE(place(places, 1, slot));
-  EXPECT(!place(places, 2, 49 * slot));  // an object lies in the first
+  EXPECT(!place(places, 2, 64 * slot));  // an object lies in the first
   REQUIRE(place(places, 2, 20 * slot));
   EXPECT(places.has_pages(1) && places.has_pages(2));
   EXPECT_EQ(machine.segments.at(0), 16 * slot);
@@ -555,13 +555,27 @@ TEST(a_segment_of_which_a_part_is_claimed_stays) {
   for (int k = 0; k < 4; ++k) REQUIRE(places.add_stock(16 * slot).ok());
   const auto claimed = places.claim_stock(slot);
   REQUIRE(claimed.has_value());
-  EXPECT(!place(places, 1, 49 * slot));
-  REQUIRE(place(places, 1, 48 * slot));  // beside the thread that takes pages
-  EXPECT_EQ(machine.segments.at(0), 16 * slot);
+  EXPECT(!place(places, 1, 64 * slot));
+  REQUIRE(place(places, 1, 56 * slot));  // beside the thread that takes pages
+  EXPECT_EQ(machine.segments.at(0), 8 * slot);
   EXPECT_EQ(std::count(machine.segments.begin(), machine.segments.end(), 0), 3);
   places.return_stock(*claimed, true);
   REQUIRE(place(places, 2, slot));
   EXPECT_EQ(places.range(2).segment, 0);
+}
+
+TEST(what_is_free_at_the_ends_of_segments_makes_room) {
+  CountingMachine machine;
+  Residency& places = machine.places;
+  for (int k = 0; k < 2; ++k) REQUIRE(places.add_stock(32 * slot).ok());
+  for (std::uint64_t object = 1; object <= 3; ++object) {  // two in segments, one of both ends
+    REQUIRE(place(places, object, 20 * slot));
+    EXPECT(places.has_pages(object));
+  }
+  EXPECT(machine.segments == std::vector<std::int64_t>({20 * slot, 24 * slot, 20 * slot}));
+  EXPECT_EQ(places.memory_bytes_used(), 60 * slot);
+  REQUIRE(place(places, 4, 4 * slot));
+  EXPECT(!place(places, 5, slot));
 }
 
 TEST(objects_that_grow_slowly_take_few_segments_and_leave_the_others) {
