@@ -666,15 +666,19 @@ void Client::map_ahead(int server, int number) {
   for (int k = number; k < ahead && k - number < segments_mapped; ++k) {
     {
       const std::lock_guard lock(mutex_);
-      if (!mapped_ahead_.insert({server, k}).second) continue;
+      if (mapped_ahead_.contains({server, k})) continue;
     }
-    pages_->follow([this, server, k]() -> Result<std::shared_ptr<SharedMemory>> {
-      auto inside = enter();
-      if (!inside) return inside.error();
-      auto found = segment(server, k, end_ns(mapping_wait));
-      if (!found) return found.error();
-      return found->place.attachment == nullptr ? found->shared : nullptr;
-    });
+    const bool follows =
+        pages_->follow([this, server, k]() -> Result<std::shared_ptr<SharedMemory>> {
+          auto inside = enter();
+          if (!inside) return inside.error();
+          auto found = segment(server, k, end_ns(mapping_wait));
+          if (!found) return found.error();
+          return found->place.attachment == nullptr ? found->shared : nullptr;
+        });
+    if (!follows) return;  // and try again with the next object
+    const std::lock_guard lock(mutex_);
+    mapped_ahead_.insert({server, k});
   }
 }
 

@@ -187,7 +187,7 @@ class Client {
   std::mutex closing_;        ///< Held while closing.
   mutable std::mutex mutex_;  ///< Guards what follows.
   std::map<std::pair<int, int>, Array> segments_;  ///< By server and number.
-  std::set<std::pair<int, int>> mapped_ahead_;     ///< What map_ahead() has asked for, too.
+  std::set<std::pair<int, int>> mapped_ahead_;     ///< Those that pages_ follows, too.
   std::unique_ptr<PageMapper> pages_ = std::make_unique<PageMapper>();
   VariableTraffic& traffic_of(const std::string& variable);
   std::map<std::string, VariableTraffic> traffic_;  ///< Those beyond a few thousand together.

@@ -23,6 +23,23 @@ constexpr std::chrono::milliseconds pause{10};
 /// one.
 constexpr int threads_most = 4;
 
+/// Most mappers of a process whose threads run: more would only keep each other from their work.
+constexpr std::uint64_t mappers_most = 4;
+
+/// Returns a place among them, which is given up with the last reference; null if there is none.
+std::shared_ptr<void> take_place() {
+  static std::atomic<std::uint64_t> taken{0};  // below the generation of forks that it holds for
+  constexpr int bits = 8;
+  const std::uint64_t none = (fork_generation() + 1) << bits;
+  std::uint64_t before = taken.load();
+  std::uint64_t here = 0;
+  do {
+    here = std::max(before, none);
+    if (here - none == mappers_most) return nullptr;
+  } while (!taken.compare_exchange_weak(before, here + 1));
+  return {&taken, [](void*) { taken.fetch_sub(1); }};
+}
+
 /// Maps a part if all its pages are there; returns whether they are.
 bool map_part(const SharedMemory& memory, std::int64_t offset) {
   const std::int64_t bytes = std::min(part_bytes, memory.bytes() - offset);
@@ -56,25 +73,23 @@ void PageMapper::map(const std::shared_ptr<SharedMemory>& memory, std::int64_t o
   }
 }
 
-void PageMapper::follow(Open open) {
+bool PageMapper::follow(Open open) {
   const std::lock_guard lock(mutex_);
-  if (stop_ || (threads_.empty() && !start())) return;
+  if (stop_ || (threads_.empty() && !start())) return false;
   asked_.push_back(std::move(open));
   changed_.notify_all();
+  return true;
 }
 
 /// Starts the threads; the caller holds the mutex. Returns false if there are none.
 bool PageMapper::start() {
-  // Many clients of a process would only keep each other from their work.
-  static std::atomic<std::uint64_t> running{0};  // the process, by its generation of forks
-  const std::uint64_t here = fork_generation() + 1;
-  if (running.exchange(here) == here) return false;
-  const auto end = std::shared_ptr<void>(nullptr, [](void*) { running.store(0); });
+  const auto place = take_place();
+  if (place == nullptr) return false;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int threads = std::clamp(cores / 4, 1, threads_most);
   try {
     for (int k = 0; k < threads; ++k) {
-      threads_.emplace_back([this, k, threads, end] { run(k, threads); });
+      threads_.emplace_back([this, k, threads, place] { run(k, threads); });
     }
   } catch (const std::system_error&) {
     // Pages that no thread maps are mapped as they are copied.

@@ -34,10 +34,10 @@ class PageMapper {
   void map(const std::shared_ptr<SharedMemory>& memory, std::int64_t offset, std::int64_t bytes);
 
   /// Lets threads map the pages of a memory as they appear, until none of those that they follow
-  /// has got one for a while. Does nothing while those of another mapper of this process run, and
-  /// where the system refuses a thread.
+  /// has got one for a while. Returns false, and does nothing, where the system refuses a thread,
+  /// and while those of several other mappers of this process run.
   /// open: Returns the memory, or null if there is none to map; called from each thread.
-  void follow(Open open);
+  bool follow(Open open);
   /// Ends the threads, and gives up the memory: map() may not be called any more.
   void stop();
 

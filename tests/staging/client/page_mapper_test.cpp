@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 #include <future>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -67,6 +68,22 @@ TEST(pages_of_several_memories_are_mapped_as_they_appear) {
   }));
   EXPECT_EQ(mapped_bytes(*here[1]), 0);
   mapper.stop();
+}
+
+TEST(a_few_mappers_of_a_process_work_at_the_same_time) {
+  const PageMapper::Open none = [] { return Result(std::shared_ptr<SharedMemory>()); };
+  std::vector<std::unique_ptr<PageMapper>> mappers;
+  for (int k = 0; k < 4; ++k) {
+    mappers.push_back(std::make_unique<PageMapper>());
+    EXPECT(mappers.back()->follow(none));
+    EXPECT(mappers.back()->follow(none));
+  }
+  PageMapper another;
+  EXPECT(!another.follow(none));
+  mappers.pop_back();
+  EXPECT(another.follow(none));
+  another.stop();
+  EXPECT(!another.follow(none));
 }
 
 TEST(there_may_be_no_memory_to_map) {
