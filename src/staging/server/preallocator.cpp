@@ -3,7 +3,6 @@
 #include <system_error>
 #include <utility>
 
-#include "base/at.hpp"
 #include "os/available_memory.hpp"
 #include "os/pages.hpp"
 
@@ -17,7 +16,7 @@ constexpr std::int64_t part_bytes = std::int64_t{16} << 20;
 
 Preallocator::Preallocator(Callbacks callbacks, std::int64_t left_least, int threads)
     : callbacks_(std::move(callbacks)), left_least_(left_least + (threads - 1) * part_bytes) {
-  threads_.reserve(at(threads));
+  threads_.reserve(static_cast<std::size_t>(threads));
   threads_.emplace_back([this] { run(); });
   try {
     while (std::ssize(threads_) < threads) threads_.emplace_back([this] { run(); });

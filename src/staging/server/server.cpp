@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <thread>
 
-#include "base/at.hpp"
 #include "fabric/messages/contact.hpp"
 #include "os/available_memory.hpp"
 #include "os/brief_lock.hpp"
@@ -361,7 +360,7 @@ Status Server::preallocate() {
     return service_->claim_stock(most);
   };
   callbacks.take_pages = [memories](const Range& part) {
-    const SharedMemory& memory = *memories[at(part.segment)];
+    const SharedMemory& memory = *memories[static_cast<std::size_t>(part.segment)];
     Status status = take_pages(memory, part.offset, part.bytes);
     if (status) clear_pages(memory, part.offset, part.bytes);
     return status;
