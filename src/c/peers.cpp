@@ -177,8 +177,9 @@ int64_t tranship_notices_size(const tranship_notices* notices) {
 tranship_code tranship_notices_entry(const tranship_notices* notices, int64_t index,
                                      tranship_notice* notice) {
   return guarded([&]() -> Status {
-    const Status given = check_given({{"notices", notices}, {"notice", notice}});
-    if (!given) return given;
+    if (Status given = check_given({{"notices", notices}, {"notice", notice}}); !given) {
+      return given;
+    }
     const int64_t size = tranship_notices_size(notices);
     if (index < 0 || index >= size) {
       return Error{ErrorCode::out_of_range,

@@ -92,7 +92,7 @@ bool PageMapper::start() {
       threads_.emplace_back([this, k, threads, place] { run(k, threads); });
     }
   } catch (const std::system_error&) {
-    // Pages that no thread maps are mapped as they are copied.
+    return !threads_.empty();  // pages that no thread maps are mapped as they are copied
   }
   return !threads_.empty();
 }
