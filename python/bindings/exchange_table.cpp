@@ -15,9 +15,13 @@ TypeTable find_table(PyTypeObject* type) {
       static_cast<const ExchangeTable*>(PyCapsule_GetPointer(capsule.ptr(), capsule_name));
   while (table != nullptr && table->major > 1) table = table->previous;
   if (table == nullptr || table->major != 1) return {};
+  static PyObject* const gradient = PyUnicode_InternFromString("requires_grad");
+  static PyObject* const negated = PyUnicode_InternFromString("is_neg");
+  static PyObject* const conjugated = PyUnicode_InternFromString("is_conj");
   const bool is_pytorch = is_of_module(type, "torch");
-  return {table, is_pytorch, Question::attribute(type, "requires_grad", is_pytorch),
-          Question::call(type, "is_neg", is_pytorch), Question::call(type, "is_conj", is_pytorch)};
+  PyTypeObject* const direct = is_pytorch ? type : nullptr;
+  return {table, is_pytorch, Question(gradient, false, direct), Question(negated, true, direct),
+          Question(conjugated, true, direct)};
 }
 
 /// Clears the exception that says that an object lacks an attribute.
@@ -29,29 +33,19 @@ void clear_missing() {
 
 }  // namespace
 
-Question Question::attribute(PyTypeObject* type, const char* name, bool direct) {
-  Question made;
-  made.name_ = PyUnicode_InternFromString(name);
-  const nb::object found = python::attribute(reinterpret_cast<PyObject*>(type), made.name_);
-  if (direct && found.is_valid() && Py_IS_TYPE(found.ptr(), &PyGetSetDescr_Type)) {
+Question::Question(PyObject* name, bool called, PyTypeObject* direct_type)
+    : name_(name), called_(called) {
+  if (direct_type == nullptr) return;
+  const nb::object found = attribute(reinterpret_cast<PyObject*>(direct_type), name);
+  if (!found.is_valid()) return;
+  if (!called && Py_IS_TYPE(found.ptr(), &PyGetSetDescr_Type)) {
     const auto* described = reinterpret_cast<const PyGetSetDescrObject*>(found.ptr());
-    made.get_ = described->d_getset->get;
-    made.closure_ = described->d_getset->closure;
+    get_ = described->d_getset->get;
+    closure_ = described->d_getset->closure;
+  } else if (called && Py_IS_TYPE(found.ptr(), &PyMethodDescr_Type)) {
+    const PyMethodDef& method = *reinterpret_cast<PyMethodDescrObject*>(found.ptr())->d_method;
+    if (method.ml_flags == METH_NOARGS) function_ = method.ml_meth;
   }
-  return made;
-}
-
-Question Question::call(PyTypeObject* type, const char* name, bool direct) {
-  Question made;
-  made.name_ = PyUnicode_InternFromString(name);
-  made.called_ = true;
-  const nb::object found = python::attribute(reinterpret_cast<PyObject*>(type), made.name_);
-  if (direct && found.is_valid() && Py_IS_TYPE(found.ptr(), &PyMethodDescr_Type)) {
-    const auto* described = reinterpret_cast<const PyMethodDescrObject*>(found.ptr());
-    const bool alone = described->d_method->ml_flags == METH_NOARGS;
-    made.function_ = alone ? described->d_method->ml_meth : nullptr;
-  }
-  return made;
 }
 
 bool Question::yes(nb::handle object) const {

@@ -40,10 +40,10 @@ struct ExchangeTable {
 class Question {
  public:
   Question() = default;
-  /// Returns the attribute `name`; `call`: the method. direct: Whether all instances have what
-  /// `type` has, so that its C function answers, without a search for the name.
-  static Question attribute(PyTypeObject* type, const char* name, bool direct);
-  static Question call(PyTypeObject* type, const char* name, bool direct);
+  /// name: Of the attribute, kept for ever. called: Whether it is a method. direct_type: A type of
+  /// which all instances have what it has itself, so that its C function answers, without a search
+  /// for the name; null: the name is looked up each time.
+  Question(PyObject* name, bool called, PyTypeObject* direct_type);
 
   /// Whether an object answers something else than no. An object without the attribute says no.
   /// @throws what the object's library raises
