@@ -107,8 +107,11 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Hello& re
   }
   clients_[from] = {label_of(request.name), id};
   registry_.came_back(id);
-  protocol::Welcome welcome{options_.message_bytes, data_bytes(),    rank,
-                            options_.servers,       segments_ahead_, {}};
+  protocol::Welcome welcome{.message_bytes = options_.message_bytes,
+                            .data_bytes = data_bytes(),
+                            .server = rank,
+                            .servers = options_.servers,
+                            .segments_ahead = segments_ahead_};
   if (rank == 0) welcome.contacts = contacts_;
   return reply(welcome);
 }
