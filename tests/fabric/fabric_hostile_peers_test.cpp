@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include "fabric/helpers.hpp"
+#include "fabric/idle_wire.hpp"
 #include "fabric/links/exports.hpp"
 #include "fabric/links/fences.hpp"
 #include "fabric/links/slot_messages.hpp"
@@ -93,27 +94,17 @@ struct Door {
 const auto nothing = [] {};
 
 /// A wire that keeps the message that it is given to send.
-struct RecordingWire final : Wire {
+struct RecordingWire final : test::IdleWire {
   WireMessage sent;
   // the body of `sent`, copied because the caller's ends with the call
   std::vector<std::byte> body;
 
-  Contact contact() const override { return {}; }
-  void accept_key(const Key&) override {}
-  int event_descriptor() const override { return -1; }
-  bool arm() override { return true; }
-  bool progress() override { return false; }
-  Result<ConnectionId> connect(const Contact&) override { return ConnectionId{1}; }
   void send(ConnectionId, const WireMessage& message) override {
     body.assign(message.body.begin(), message.body.end());
     sent = message;
     sent.body = body;
     sent.descriptors = {};
   }
-  void keep_bulk(ConnectionId) override {}
-  WirePeer peer(ConnectionId) const override { return {}; }
-  void close(ConnectionId) override {}
-  void drain() override {}
 };
 
 void send_frame(const FileDescriptor& socket, MessageType type, std::uint64_t sequence,

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "fabric/idle_wire.hpp"
 #include "fabric/sessions/closing.hpp"
 #include "support/test.hpp"
 
@@ -13,25 +14,17 @@ using namespace std::chrono_literals;
 namespace {
 
 /// A wire that has one connection to another machine for each number, and delivers nothing.
-struct QuietWire final : Wire {
+struct QuietWire final : test::IdleWire {
   std::vector<MessageType> sent;
   std::set<ConnectionId> closed;
   bool orderly = true;
 
-  Contact contact() const override { return {}; }
-  void accept_key(const Key&) override {}
-  int event_descriptor() const override { return -1; }
-  bool arm() override { return true; }
-  bool progress() override { return false; }
-  Result<ConnectionId> connect(const Contact&) override { return ConnectionId{1}; }
   void send(ConnectionId, const WireMessage& message) override {
     sent.push_back(message.header.type);
   }
-  void keep_bulk(ConnectionId) override {}
   bool in_order(ConnectionId) const override { return orderly; }
   WirePeer peer(ConnectionId) const override { return {false, 0, -1, "there:1"}; }
   void close(ConnectionId connection) override { closed.insert(connection); }
-  void drain() override {}
 };
 
 FabricOptions small_options() {
