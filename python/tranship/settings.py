@@ -71,6 +71,8 @@ class Settings(TypedDict, total=False):
     staging_puts: int
     staging_leases: int
     staging_lease_s: int
+    staging_steps: int
+    staging_attribute_bytes: Bytes
     trace_spans: int
     trace_folder: str | os.PathLike[str]
     cache_folder: str | os.PathLike[str]

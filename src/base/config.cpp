@@ -161,6 +161,10 @@ std::vector<Setting> server_settings() {
              "gets of one client whose data may be read at the same time"),
       number("staging_lease_s", &Config::staging_lease_s, {1, count_most},
              "seconds for which one get may read"),
+      number("staging_steps", &Config::staging_steps, {1, count_most},
+             "steps that the first server of a group remembers"),
+      number("staging_attribute_bytes", &Config::staging_attribute_bytes, {1, 1 << 30},
+             "bytes of the attributes of a step, a variable, or a run"),
   };
 }
 

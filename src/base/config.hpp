@@ -115,6 +115,10 @@ struct Config {
   /// Seconds for which one get may read: a client with an older get starts no new one before that
   /// one ends.
   std::int64_t staging_lease_s = 3600;
+  /// Steps that the first server remembers.
+  std::int64_t staging_steps = 100'000;
+  /// Bytes of the attributes of a step, with the list of its variables, of a variable, or of a run.
+  std::int64_t staging_attribute_bytes = std::int64_t{4} << 20;
   /// Spans that a trace keeps.
   std::int64_t trace_spans = 1 << 20;
   /// Folder into which each engine writes a trace of its own when it closes. Empty: none. Set it

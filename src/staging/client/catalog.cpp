@@ -292,13 +292,22 @@ Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
                              : search_.version_on(request, index_servers->front(), reply);
     if (!look) return look.error();
     if (std::holds_alternative<StaleVariable>(*look)) return std::optional<LeasedBox>();
-    if (auto* held = std::get_if<LeasedBox>(&*look))
-      return std::optional<LeasedBox>(std::move(*held));
     if (std::holds_alternative<NeedsOtherServers>(*look)) {
       alone = false;
       continue;
     }
-    const auto& [why, gap, answered] = std::get<Waiting>(*look);
+    auto* held = std::get_if<LeasedBox>(&*look);
+    const std::uint64_t step = held != nullptr ? held->step : std::get<Waiting>(*look).step;
+    const auto settled = step == 0 ? Result<bool>(false) : steps_.settle(step, end_ns);
+    if (held != nullptr && (!settled || *settled)) (void)release(*held);
+    if (!settled) return settled.error();
+    if (*settled) {
+      Status more = requester_.continue_search(skips++, end_ns, step_was_settled);
+      if (!more) return more.error();
+      continue;
+    }
+    if (held != nullptr) return std::optional<LeasedBox>(std::move(*held));
+    const auto& [why, gap, answered, open_step] = std::get<Waiting>(*look);
     const Ending ending = metadata ? metadata->ending() : answered;
     if (ending != Ending::none && gap && request.choice == VersionChoice::next) {
       if (*gap <= request.version) return not_a_server();

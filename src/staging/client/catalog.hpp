@@ -16,12 +16,16 @@
 #include "staging/client/put_progress.hpp"
 #include "staging/client/request_sender.hpp"
 #include "staging/client/room_finder.hpp"
+#include "staging/client/step_client.hpp"
 #include "staging/model/distribution.hpp"
 
 namespace tranship::staging {
 
 /// Times that a call begins again because its variable was deleted meanwhile.
 constexpr int attempts_max = 8;
+
+/// Why a search goes on after a step was settled.
+constexpr const char* step_was_settled = "steps that have ended are being shown";
 
 /// Returns the error of a call that has begun again so often.
 Error often_deleted(const std::string& variable);
@@ -59,7 +63,10 @@ class Catalog {
       : requester_(servers),
         distribution_(servers.count()),
         room_finder_(requester_),
-        search_(requester_) {}
+        search_(requester_),
+        steps_(requester_) {}
+
+  StepClient& steps() { return steps_; }
 
   /// As PutProgress::let_rise().
   void let_versions_rise() { progress_.let_rise(); }
@@ -176,6 +183,7 @@ class Catalog {
     bool died = false;                  ///< Whether a client that put to the variable has.
     Ending ending = Ending::none;
     bool stale = false;
+    std::uint64_t step = 0;  ///< As FoundObjects::step.
   };
 
   Result<ReplyKind> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns,
@@ -187,6 +195,7 @@ class Catalog {
   void confirm(const PreparedPut& put, std::uint64_t order);
   void tell_part(const PutRequest& request, int primary, bool finishes);
   void report_left(const PutRequest& request, bool finishes);
+  Result<bool> settle_beside(const Look& look, int rounds, std::int64_t end_ns);
   Result<Look> look_for(VersionQuery& query, std::int64_t end_ns);
   Result<Look> look_at(const VersionQuery& query, std::int64_t version,
                        const protocol::Described& described, std::int64_t end_ns);
@@ -219,6 +228,7 @@ class Catalog {
   PutProgress progress_;
   RoomFinder room_finder_;
   ObjectSearch search_;
+  StepClient steps_;
 };
 
 }  // namespace tranship::staging

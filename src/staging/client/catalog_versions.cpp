@@ -88,6 +88,7 @@ Result<std::optional<Extent>> Catalog::extent_on_all(const VersionQuery& query,
     if (!answer) return answer.error();
     if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) {
       look.why = wait->why;
+      look.step = std::max(look.step, wait->step);
       continue;
     }
     look.stale = look.stale || std::holds_alternative<protocol::Stale>(*answer);
@@ -98,6 +99,7 @@ Result<std::optional<Extent>> Catalog::extent_on_all(const VersionQuery& query,
                       (!here.bounds || here.bounds->rank == rank) &&
                       (!here.empty || here.empty->rank == rank);
     if (!well) return not_a_server();
+    look.step = std::max(look.step, here.step);
     if (!all) {
       all = here;
     } else if (query.choice == VersionChoice::next) {
@@ -167,10 +169,23 @@ Result<Catalog::Look> Catalog::look_at(const VersionQuery& query, std::int64_t v
   if (!is_countable(box)) return look;
   const auto found = search_once({query.variable, VersionChoice::exact, version, box}, end_ns);
   if (!found) return found.error();
-  if (const auto* waiting = std::get_if<Waiting>(&*found)) look.why = waiting->why;
+  if (const auto* waiting = std::get_if<Waiting>(&*found)) {
+    look.why = waiting->why;
+    look.step = std::max(look.step, waiting->step);
+  }
   look.stale = std::holds_alternative<StaleVariable>(*found);
   if (std::holds_alternative<LeasedBox>(*found)) look.whole = extent_with(metadata, version, box);
   return look;
+}
+
+/// Has all servers show, or drop, what they withhold beside a look, if that step has ended. Returns
+/// whether it has: look again then.
+Result<bool> Catalog::settle_beside(const Look& look, int rounds, std::int64_t end_ns) {
+  if (look.step == 0) return false;
+  auto settled = steps_.settle(look.step, end_ns);
+  if (!settled || !*settled) return settled;
+  Status more = requester_.continue_search(rounds, end_ns, step_was_settled);
+  return more ? settled : more.error();
 }
 
 /// Looks for the chosen version. `latest` goes on to lower ones, `next` to the lowest one.
@@ -191,6 +206,9 @@ Result<Catalog::Look> Catalog::look_for(VersionQuery& query, std::int64_t end_ns
       none.ending = described->metadata.ending();
       const auto named = extent_on_all(bounded, described->metadata, none, end_ns);
       if (!named) return named.error();
+      const auto settled = settle_beside(none, rounds, end_ns);
+      if (!settled) return settled.error();
+      if (*settled) continue;
       if (!*named && rounds > 0) {
         none.why = "no version of " + in_quotes(query.variable) + " is whole";
       }
@@ -208,6 +226,9 @@ Result<Catalog::Look> Catalog::look_for(VersionQuery& query, std::int64_t end_ns
       }
     }
     auto look = look_at(query, version, *described, end_ns);
+    const auto settled = look ? settle_beside(*look, rounds, end_ns) : Result<bool>(false);
+    if (!settled) return settled.error();
+    if (*settled) continue;
     const bool vanished = !look && look.error().code == ErrorCode::not_found;
     if (query.choice == VersionChoice::exact || (!look && !vanished)) return look;
     if (look && (look->stale || look->whole)) return look;
@@ -257,7 +278,8 @@ Result<VersionExtent> Catalog::find_version(const VersionQuery& asked, std::int6
 Result<VersionExtent> Catalog::extent_of(const std::string& variable, std::int64_t version,
                                          std::int64_t end_ns) {
   const VersionQuery query{variable, VersionChoice::exact, version};
-  for (int stale = 0; stale < attempts_max;) {
+  int stale = 0;
+  for (int rounds = 0; stale < attempts_max; ++rounds) {
     const std::uint64_t seen = requester_.notices();
     const auto described = ask_metadata_server({variable, true}, end_ns);
     if (!described) return described.error();
@@ -266,6 +288,9 @@ Result<VersionExtent> Catalog::extent_of(const std::string& variable, std::int64
     if (!extent) return extent.error();
     stale += look.stale ? 1 : 0;
     if (look.stale) continue;
+    const auto settled = settle_beside(look, rounds, end_ns);
+    if (!settled) return settled.error();
+    if (*settled) continue;
     if (*extent && (*extent)->bounds) {
       return extent_with(described->metadata, version, *(*extent)->bounds);
     }

@@ -20,7 +20,8 @@ bool fits(const GetRequest& request, std::int64_t version) {
 }
 
 SearchOutcome waiting_for(const protocol::Wait& wait) {
-  return Waiting{wait.why, wait.gap ? std::optional(wait.version) : std::nullopt, wait.ending};
+  return Waiting{wait.why, wait.gap ? std::optional(wait.version) : std::nullopt, wait.ending,
+                 wait.step};
 }
 
 /// Times that a search begins again because an object went while it was asked for: a later one, or
@@ -40,6 +41,7 @@ Result<SearchOutcome> ObjectSearch::version_on(const GetRequest& request, int se
   LeasedBox held;
   held.end_ns = reply.end_ns;
   held.version = std::get<protocol::VersionFound>(*answer).version;
+  held.step = std::get<protocol::VersionFound>(*answer).step;
   if (!fits(request, held.version)) return not_a_server();
   return SearchOutcome(std::move(held));
 }
@@ -68,6 +70,7 @@ Result<SearchOutcome> ObjectSearch::on_one(const GetRequest& request, int server
   held.type = std::move(inside.type);
   held.element_bytes = inside.element_bytes;
   held.data = inside.data.bytes;
+  held.step = inside.step;
   return SearchOutcome(std::move(held));
 }
 
@@ -83,6 +86,7 @@ Result<SearchOutcome> ObjectSearch::hold_objects(int server, const GetRequest& r
   held.type = std::move(found.type);
   held.element_bytes = found.element_bytes;
   held.objects = std::move(found.objects);
+  held.step = found.step;
   held.end_ns = reply.end_ns;
   held.leases.emplace_back(server, found.lease);
   for (StoredObject& seen : held.objects) seen.lease = found.lease;
@@ -131,16 +135,20 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
                                            ReplyBuffer& reply) {
   GetRequest bounded = request;
   int looks = 0;
+  std::uint64_t step = 0;
   for (int rounds = 0;; ++rounds) {
     FindOutcome outcome;
     auto gathered = gather(bounded, index_servers, watch, reply, outcome);
     if (outcome.stale) return SearchOutcome(StaleVariable{});
     if (!gathered) return gathered.error();
-    if (!*gathered) return SearchOutcome(Waiting{outcome.why});
+    step = std::max(step, outcome.step);
+    if (!*gathered) return SearchOutcome(Waiting{outcome.why, {}, Ending::none, step});
     LeasedBox& held = **gathered;
     Status status = lease_others(request, watch, outcome, held, reply);
     Box missing;
     const bool whole = status && find_parts(request.box, held.objects, held.parts, missing);
+    // A version that is whole stays so, whatever is withheld of it.
+    held.step = whole && request.choice == VersionChoice::exact ? 0 : step;
     if (whole) return SearchOutcome(std::move(held));
     (void)release(held);
     const bool vanished = !status && status.error().code == ErrorCode::not_found;
@@ -154,7 +162,7 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
       const bool next = request.choice == VersionChoice::next;
       return SearchOutcome(
           Waiting{version_of(request.variable, held.version) + " lacks " + missing.text(),
-                  next ? std::optional(held.version) : std::nullopt});
+                  next ? std::optional(held.version) : std::nullopt, Ending::none, step});
     }
     const std::string why = "no version of " + in_quotes(request.variable) + " is whole yet";
     if (Status more = requester_.continue_search(rounds, reply.end_ns, why); !more)
@@ -191,11 +199,13 @@ Status ObjectSearch::find_on(const std::vector<int>& servers, const GetRequest& 
     }
     if (auto* wait = std::get_if<protocol::Wait>(&*answer)) {
       outcome.why = std::move(wait->why);
+      outcome.step = std::max(outcome.step, wait->step);
       continue;
     }
     auto& objects = std::get<protocol::Objects>(*answer);
     Status status = read_found(server, request, objects, reply);
     if (!status) return given_up(server, objects.found, status);
+    outcome.step = std::max(outcome.step, objects.found.step);
     answers.emplace_back(server, std::move(objects.found));
   }
   return {};

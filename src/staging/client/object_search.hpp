@@ -28,6 +28,7 @@ struct LeasedBox {
   /// The dense box itself, instead of objects; it lies in the caller's buffer.
   std::span<const std::byte> data;
   std::string variable{};
+  std::uint64_t step = 0;  ///< As FoundObjects::step.
 };
 
 /// The variable was deleted since the client has asked its metadata server for it.
@@ -69,7 +70,8 @@ class ObjectSearch {
     NamedBy named_by;
     std::string why;  ///< Why there is nothing yet.
     bool stale = false;
-    bool gone = false;  ///< Whether an object that was named is not there any more.
+    bool gone = false;       ///< Whether an object that was named is not there any more.
+    std::uint64_t step = 0;  ///< As FoundObjects::step.
   };
   /// The objects of one version; or the version that was named, and discarded meanwhile.
   struct GatheredVersion {

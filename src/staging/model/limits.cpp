@@ -23,6 +23,9 @@ Result<Limits> limits_of(const Config& config) {
       {"staging_puts", config.staging_puts, &Limits::client_puts, INT64_MAX},
       {"staging_leases", config.staging_leases, &Limits::client_leases, INT64_MAX},
       {"staging_lease_s", config.staging_lease_s, &Limits::lease_s, std::int64_t{1} << 32},
+      {"staging_steps", config.staging_steps, &Limits::steps, INT64_MAX},
+      {"staging_attribute_bytes", config.staging_attribute_bytes, &Limits::attribute_bytes,
+       std::int64_t{1} << 30},
   };
   for (const Setting& setting : settings) {
     if (setting.value < 1 || setting.value > setting.most) {

@@ -21,8 +21,11 @@ struct Limits {
   std::int64_t version_boxes = 1 << 20;    ///< Of one version; staging_version_boxes.
   std::int64_t client_puts = 4096;         ///< Unfinished puts of one client; staging_puts.
   std::int64_t client_leases = 4096;       ///< Of one client; staging_leases.
-  std::int64_t lease_s = 3600;  ///< Seconds; a client that reads for longer gets no further
-                                ///< lease; staging_lease_s.
+  std::int64_t lease_s = 3600;   ///< Seconds; a client that reads for longer gets no further
+                                 ///< lease; staging_lease_s.
+  std::int64_t steps = 100'000;  ///< That the first server remembers; staging_steps.
+  /// Bytes of the attributes of a step, a variable or a run; staging_attribute_bytes.
+  std::int64_t attribute_bytes = std::int64_t{4} << 20;
 };
 
 /// Bounds of messages.

@@ -41,6 +41,9 @@ struct FoundObjects {
   std::int64_t element_bytes = 0;
   std::uint64_t lease = 0;            ///< Keeps those that lie on that server, until its release.
   std::vector<StoredObject> objects;  ///< Those of known order, the newest first.
+  /// A step of which the server withholds something that could change the answer; 0: none. The
+  /// client asks whether the step is whole (StepClient::settle).
+  std::uint64_t step = 0;
 };
 
 /// A part of a get that comes from one object.

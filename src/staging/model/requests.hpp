@@ -30,6 +30,9 @@ struct PutRequest {
   std::string type;  ///< Element type, as NumPy writes it: f8.
   std::int64_t element_bytes = 0;
   Incarnation incarnation{};  ///< The variable's, as far as the client knows.
+  /// The step (model/steps.hpp) that it belongs to: it is withheld from readers until the step is
+  /// whole. 0: none.
+  std::uint64_t step = 0;
 };
 
 /// How a client asks for room.
@@ -110,6 +113,7 @@ struct Waiting {
   std::optional<std::int64_t>
       gap{};  ///< The next version, which has something of the box, not all.
   Ending ending = Ending::none;
+  std::uint64_t step = 0;  ///< As FoundObjects::step.
 };
 
 /// What a server has of a version.
@@ -119,6 +123,7 @@ struct Extent {
   /// A box without elements that was put, with one index in each dimension that has none.
   std::optional<Box> empty{};
   std::uint32_t empty_dimensions = 0;  ///< A bit for each of these dimensions.
+  std::uint64_t step = 0;              ///< As FoundObjects::step.
 };
 
 struct VersionInfo {

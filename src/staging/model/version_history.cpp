@@ -42,6 +42,41 @@ void VersionHistory::add_empty(std::int64_t version, const Box& box, std::uint32
   index.add_empty(box, dimensions);
 }
 
+void VersionHistory::end_withholding(std::int64_t version, std::uint64_t step) {
+  const auto at_version = withheld_.find(version);
+  if (at_version == withheld_.end()) return;
+  const auto of_step = at_version->second.find(step);
+  if (of_step == at_version->second.end() || --of_step->second > 0) return;
+  at_version->second.erase(of_step);
+  if (at_version->second.empty()) withheld_.erase(at_version);
+}
+
+std::vector<std::uint64_t> VersionHistory::withheld(std::int64_t version) const {
+  std::vector<std::uint64_t> steps;
+  const auto found = withheld_.find(version);
+  if (found == withheld_.end()) return steps;
+  for (const auto& [step, count] : found->second) steps.push_back(step);
+  return steps;
+}
+
+std::uint64_t VersionHistory::withheld_beside(VersionChoice choice, std::int64_t version,
+                                              std::optional<std::int64_t> found) const {
+  if (withheld_.empty()) return 0;
+  const auto none = withheld_.end();
+  auto one = none;
+  if (choice == VersionChoice::exact) {
+    one = found ? none : withheld_.find(version);
+  } else if (choice == VersionChoice::next) {
+    one = withheld_.upper_bound(version);
+    if (one != none && found && one->first > *found) one = none;
+  } else {
+    const auto above = withheld_.upper_bound(version);
+    if (above != withheld_.begin()) one = std::prev(above);
+    if (one != none && found && one->first < *found) one = none;
+  }
+  return one == none ? 0 : one->second.begin()->first;
+}
+
 std::vector<std::int64_t> VersionHistory::excess() const {
   std::vector<std::int64_t> versions;
   if (versions_max_ == 0) return versions;
@@ -59,6 +94,7 @@ VersionIndex VersionHistory::remove(std::int64_t version) {
   VersionIndex index = std::move(found->second);
   counted_ -= index.counts() ? 1 : 0;
   held_.erase(found);
+  withheld_.erase(version);
   return index;
 }
 

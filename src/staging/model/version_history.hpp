@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "staging/model/retention.hpp"
@@ -42,6 +43,16 @@ class VersionHistory {
   /// A box without elements is put to a version, which is held from now on.
   void add_empty(std::int64_t version, const Box& box, std::uint32_t dimensions);
 
+  /// Something of the step is withheld at the version, which is held, or is so no longer.
+  void withhold(std::int64_t version, std::uint64_t step) { ++withheld_[version][step]; }
+  void end_withholding(std::int64_t version, std::uint64_t step);
+  /// Returns the steps of which something is withheld at the version.
+  std::vector<std::uint64_t> withheld(std::int64_t version) const;
+  /// Returns a step of which something is withheld that could change an answer: that no version
+  /// fits the choice, or that `found` does. 0: none.
+  std::uint64_t withheld_beside(VersionChoice choice, std::int64_t version,
+                                std::optional<std::int64_t> found) const;
+
   /// Returns the versions that the limit discards now, in rising order.
   std::vector<std::int64_t> excess() const;
   /// Removes a version that is held, and returns its boxes.
@@ -73,6 +84,8 @@ class VersionHistory {
   int versions_max_;
   Held held_;
   int counted_ = 0;  ///< Held versions that count.
+  /// How much is withheld, by version and step.
+  std::map<std::int64_t, std::map<std::uint64_t, int>> withheld_;
   DiscardedVersions discarded_;
 };
 

@@ -73,6 +73,18 @@ const char* to_string(RequestKind kind) {
     case RequestKind::finish: return "finish";
     case RequestKind::put_empty: return "put empty";
     case RequestKind::extent: return "extent";
+    case RequestKind::begin_step: return "begin step";
+    case RequestKind::add_to_step: return "add to step";
+    case RequestKind::end_step: return "end step";
+    case RequestKind::give_up_step: return "give up step";
+    case RequestKind::settle_step: return "settle step";
+    case RequestKind::step_settled: return "step settled";
+    case RequestKind::query_step: return "query step";
+    case RequestKind::find_step: return "find step";
+    case RequestKind::more_of_step: return "more of step";
+    case RequestKind::forget_step: return "forget step";
+    case RequestKind::set_attributes: return "set attributes";
+    case RequestKind::get_attributes: return "get attributes";
   }
   return "unknown";
 }

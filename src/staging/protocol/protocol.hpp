@@ -17,7 +17,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 12;
+constexpr std::uint32_t staging_version = 13;
 
 /// First field of a request. Requests about a variable go to its metadata server, those about an
 /// object to its primary, and those about a box to its index servers (model/distribution.hpp).
@@ -53,6 +53,18 @@ enum class RequestKind : std::uint32_t {
   finish,
   put_empty,
   extent,
+  begin_step,
+  add_to_step,
+  end_step,
+  give_up_step,
+  settle_step,
+  step_settled,
+  query_step,
+  find_step,
+  more_of_step,
+  forget_step,
+  set_attributes,
+  get_attributes,
 };
 
 /// First field of a reply.
@@ -95,10 +107,11 @@ struct Wait {
   Ending ending = Ending::none;
   bool gap = false;          ///< Whether `version` has something of the box, and not all.
   std::int64_t version = 0;  ///< As Waiting::gap.
+  std::uint64_t step = 0;    ///< As FoundObjects::step.
   static void visit(auto& coder, auto& wait) {
     coder.explanation(wait.why);
     coder(wait.ending).check(wait.ending >= Ending::none && wait.ending <= Ending::died);
-    coder(wait.gap)(wait.version);
+    coder(wait.gap)(wait.version)(wait.step).check(wait.step <= step_max);
   }
 };
 
@@ -179,6 +192,7 @@ struct ExtentFound {
     visit_optional_bounds(coder, extent.empty);
     coder(extent.empty_dimensions);
     coder.check(!coder.reads || (coder.ok() && is_empty_part(extent)));
+    coder(extent.step).check(extent.step <= step_max);
   }
 };
 
@@ -222,6 +236,7 @@ struct Objects {
     coder(found.version)(found.type)(found.element_bytes);
     coder.check(is_element(found.type, found.element_bytes));
     coder(found.lease)(objects.left).check(objects.left <= list_max);
+    coder(found.step).check(found.step <= step_max);
     coder.list(found.objects);
   }
 };
@@ -233,16 +248,21 @@ struct InlineData {
   std::string type{};
   std::int64_t element_bytes = 0;
   Payload data{};
+  std::uint64_t step = 0;  ///< As FoundObjects::step.
   static void visit(auto& coder, auto& inside) {
     coder(inside.version)(inside.type)(inside.element_bytes);
     coder.check(is_element(inside.type, inside.element_bytes))(inside.data);
+    coder(inside.step).check(inside.step <= step_max);
   }
 };
 
 struct VersionFound {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::int64_t version = 0;
-  static void visit(auto& coder, auto& there) { coder(there.version); }
+  std::uint64_t step = 0;  ///< As FoundObjects::step.
+  static void visit(auto& coder, auto& there) {
+    coder(there.version)(there.step).check(there.step <= step_max);
+  }
 };
 
 /// The state of each requested object, in the order of the request. The lease keeps those that are
@@ -283,6 +303,71 @@ struct ServerStatus {
   static constexpr ReplyKind kind = ReplyKind::done;
   ServerInfo info{};
   static void visit(auto& coder, auto& status) { coder(status.info); }
+};
+
+/// A step that the client may write.
+struct StepBegun {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  StepId id = 0;
+  std::vector<UnsettledStep> unsettled{};  ///< Steps that the client settles (SettleStep).
+  static void visit(auto& coder, auto& begun) {
+    coder(begun.id).check(begun.id > 0 && begun.id <= step_max).list(begun.unsettled);
+  }
+};
+
+/// The state of a step.
+struct StepStateFound {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  StepState state = StepState::broken;
+  std::string why{};     ///< Why it is broken.
+  bool settles = false;  ///< Whether the client settles it.
+  static void visit(auto& coder, auto& found) {
+    coder(found.state).check(found.state >= StepState::open && found.state <= StepState::broken);
+    coder.explanation(found.why)(found.settles);
+  }
+};
+
+/// What a step has, as much as fits into a message. MoreOfStep fetches what is left.
+struct StepPage {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  std::vector<StepVariable> variables{};
+  std::vector<Attribute> attributes{};
+  std::uint32_t variables_left = 0;
+  std::uint32_t attributes_left = 0;
+  static void visit(auto& coder, auto& page) {
+    coder.list(page.variables).list(page.attributes);
+    coder(page.variables_left)(page.attributes_left);
+    coder.check(page.variables_left <= list_max && page.attributes_left <= list_max);
+  }
+};
+
+/// A whole step, or why there is none yet.
+struct StepFound {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  StepId id = 0;  ///< 0: there is none yet.
+  std::int64_t number = 0;
+  bool settled = false;  ///< Whether all servers know that it is whole.
+  std::string why{};     ///< Why there is none yet.
+  Ending ending = Ending::none;
+  std::vector<BrokenStep> broken{};        ///< Steps that are passed by.
+  std::vector<UnsettledStep> unsettled{};  ///< As StepBegun::unsettled.
+  StepPage page{};
+  static void visit(auto& coder, auto& found) {
+    coder(found.id).check(found.id <= step_max)(found.number)(found.settled);
+    coder.explanation(found.why);
+    coder(found.ending).check(found.ending >= Ending::none && found.ending <= Ending::died);
+    coder.list(found.broken).list(found.unsettled)(found.page);
+  }
+};
+
+/// Attributes of a variable or of the run, as many as fit into a message.
+struct AttributesFound {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  std::vector<Attribute> attributes{};
+  std::uint32_t left = 0;  ///< Attributes that did not fit.
+  static void visit(auto& coder, auto& found) {
+    coder.list(found.attributes)(found.left).check(found.left <= list_max);
+  }
 };
 
 // --- requests ---
@@ -658,10 +743,138 @@ struct QueryStatus {
   static void visit(auto&, auto&) {}
 };
 
-using Requests = std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages,
-                            Commit, Abort, Index, Unindex, Confirm, Get, QueryVersion, Find, Lease,
-                            More, Recall, Release, Undo, DropOrphans, Discard, DiscardToo, Finish,
-                            PutEmpty, FindExtent, Remove, List, QueryStatus>;
+/// Begins to write a step, with its other writers. This and all other requests about steps and
+/// attributes, but SettleStep, go to the first server.
+struct BeginStep {
+  static constexpr RequestKind kind = RequestKind::begin_step;
+  using Reply = StepBegun;
+  std::int64_t number = 0;
+  int writers = 1;
+  static void visit(auto& coder, auto& begin) { coder(begin.number)(begin.writers); }
+};
+
+/// Adds what did not fit into EndStep.
+struct AddToStep {
+  static constexpr RequestKind kind = RequestKind::add_to_step;
+  using Reply = Done;
+  StepId id = 0;
+  StepContents contents{};
+  static void visit(auto& coder, auto& add) {
+    coder(add.id).list(add.contents.variables).list(add.contents.attributes);
+  }
+};
+
+/// Ends the client's part of a step. Repeated, it has no other effect, and the same reply.
+struct EndStep {
+  static constexpr RequestKind kind = RequestKind::end_step;
+  using Reply = StepStateFound;
+  StepId id = 0;
+  StepContents contents{};
+  static void visit(auto& coder, auto& end) {
+    coder(end.id).list(end.contents.variables).list(end.contents.attributes);
+  }
+};
+
+/// Breaks a step within which the client is.
+struct GiveUpStep {
+  static constexpr RequestKind kind = RequestKind::give_up_step;
+  using Reply = StepStateFound;
+  StepId id = 0;
+  std::string why{};
+  static void visit(auto& coder, auto& give_up) { coder(give_up.id).explanation(give_up.why); }
+};
+
+/// Tells a server that a step has ended: what it withholds of it becomes visible, or goes. Sent to
+/// all servers but the first.
+struct SettleStep {
+  static constexpr RequestKind kind = RequestKind::settle_step;
+  using Reply = DoneWithOrphans;
+  StepId id = 0;
+  bool whole = false;
+  static void visit(auto& coder, auto& settle) {
+    coder(settle.id).check(settle.id > 0 && settle.id <= step_max)(settle.whole);
+  }
+};
+
+/// Reports that all servers know that a step has ended, or that the client could not tell them.
+struct StepSettled {
+  static constexpr RequestKind kind = RequestKind::step_settled;
+  using Reply = Done;
+  StepId id = 0;
+  bool done = false;
+  static void visit(auto& coder, auto& settled) { coder(settled.id)(settled.done); }
+};
+
+/// Asks for the state of a step of which a server withholds something.
+struct QueryStep {
+  static constexpr RequestKind kind = RequestKind::query_step;
+  using Reply = StepStateFound;
+  StepId id = 0;
+  static void visit(auto& coder, auto& query) { coder(query.id); }
+};
+
+/// Asks for a whole step.
+struct FindStep {
+  static constexpr RequestKind kind = RequestKind::find_step;
+  using Reply = StepFound;
+  StepQuery query{};
+  bool watch = false;  ///< Whether a notice is sent when a step ends.
+  static void visit(auto& coder, auto& find) {
+    coder(find.query.choice)
+        .check(find.query.choice >= VersionChoice::exact &&
+               find.query.choice <= VersionChoice::latest);
+    coder(find.query.number)(find.watch);
+  }
+};
+
+/// Asks for variables and attributes of a step that did not fit into a reply, from these on.
+struct MoreOfStep {
+  static constexpr RequestKind kind = RequestKind::more_of_step;
+  using Reply = StepPage;
+  StepId id = 0;
+  std::uint32_t first_variable = 0;
+  std::uint32_t first_attribute = 0;
+  static void visit(auto& coder, auto& more) {
+    coder(more.id)(more.first_variable)(more.first_attribute);
+  }
+};
+
+/// Forgets a whole step, whose variables the client discards.
+struct ForgetStep {
+  static constexpr RequestKind kind = RequestKind::forget_step;
+  using Reply = Done;
+  StepId id = 0;
+  static void visit(auto& coder, auto& forget) { coder(forget.id); }
+};
+
+/// Sets attributes of variables, or of the run.
+struct SetAttributes {
+  static constexpr RequestKind kind = RequestKind::set_attributes;
+  using Reply = Done;
+  std::vector<Attribute> attributes{};
+  static void visit(auto& coder, auto& set) { coder.list(set.attributes); }
+};
+
+/// Asks for the attributes of a variable, or of the run, from number `first` on.
+struct GetAttributes {
+  static constexpr RequestKind kind = RequestKind::get_attributes;
+  using Reply = AttributesFound;
+  std::string variable{};  ///< Empty: of the run.
+  std::uint32_t first = 0;
+  static void visit(auto& coder, auto& get) {
+    coder(get.variable).require([&] {
+      return get.variable.empty() ? Status{} : check_name(get.variable);
+    });
+    coder(get.first);
+  }
+};
+
+using Requests =
+    std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages, Commit, Abort,
+               Index, Unindex, Confirm, Get, QueryVersion, Find, Lease, More, Recall, Release, Undo,
+               DropOrphans, Discard, DiscardToo, Finish, PutEmpty, FindExtent, Remove, List,
+               QueryStatus, BeginStep, AddToStep, EndStep, GiveUpStep, SettleStep, StepSettled,
+               QueryStep, FindStep, MoreOfStep, ForgetStep, SetAttributes, GetAttributes>;
 
 }  // namespace protocol
 

@@ -9,6 +9,7 @@
 
 #include "staging/model/limits.hpp"
 #include "staging/model/requests.hpp"
+#include "staging/model/steps.hpp"
 #include "staging/model/variable.hpp"
 #include "staging/protocol/coder.hpp"
 
@@ -22,6 +23,8 @@ constexpr int servers_max = 1 << 16;
 constexpr std::uint64_t order_max = std::uint64_t{1} << 62;
 /// Highest number of a deletion. No metadata server reaches it.
 constexpr std::uint64_t deletion_max = std::uint64_t{1} << 62;
+/// Highest number of an attempt to write a step. No first server reaches it.
+constexpr std::uint64_t step_max = std::uint64_t{1} << 62;
 /// Most bytes of a client's name, and of a server's contact.
 constexpr std::size_t label_bytes_max = 256;
 
@@ -106,7 +109,7 @@ struct Fields<PutRequest> {
     coder(put.variable).require([&] { return check_name(put.variable); });
     coder(put.version)(put.box)(put.type)(put.element_bytes);
     coder.require([&] { return check_element(put); });
-    coder(put.incarnation);
+    coder(put.incarnation)(put.step).check(put.step <= step_max);
   }
 };
 
@@ -190,6 +193,39 @@ struct Fields<VariableInfo> {
     visit_bounds(coder, info.bounds);
     coder(info.traffic.puts)(info.traffic.gets);
     coder(info.producers).check(info.producers >= 0).list(info.versions);
+  }
+};
+
+template <>
+struct Fields<Attribute> {
+  static void visit(auto& coder, auto& attribute) {
+    coder(attribute.variable).require([&] {
+      return attribute.variable.empty() ? Status{} : check_name(attribute.variable);
+    });
+    coder(attribute.key).require([&] { return check_key(attribute.key); })(attribute.value);
+  }
+};
+
+template <>
+struct Fields<StepVariable> {
+  static void visit(auto& coder, auto& variable) {
+    coder(variable.name).require([&] { return check_name(variable.name); });
+    coder(variable.type)(variable.element_bytes);
+    coder.check(is_element(variable.type, variable.element_bytes));
+    visit_optional_bounds(coder, variable.bounds);
+    coder(variable.boxes).check(variable.boxes >= 0);
+  }
+};
+
+template <>
+struct Fields<BrokenStep> {
+  static void visit(auto& coder, auto& step) { coder(step.number).explanation(step.why); }
+};
+
+template <>
+struct Fields<UnsettledStep> {
+  static void visit(auto& coder, auto& step) {
+    coder(step.id).check(step.id > 0 && step.id <= step_max)(step.whole);
   }
 };
 

@@ -12,9 +12,16 @@ Status ObjectStore::put_empty(ClientConnection client, const PutRequest& request
     drop_if_unused(request.variable, request.version);
     return allowed;
   }
-  (*variable)->versions.add_empty(request.version, request.box, dimensions);
-  changes_.insert(request.variable);
-  discard_excess(request.variable, **variable);
+  const WithheldStep::Empty empty{request.variable, (*variable)->incarnation, request.version,
+                                  request.box, dimensions};
+  VersionHistory& versions = (*variable)->versions;
+  versions.hold(request.version).begin_put();
+  if (request.step == 0) {
+    end_empty(empty, 0, true);
+  } else {
+    versions.withhold(request.version, request.step);
+    steps_.of(request.step).empties.push_back(empty);
+  }
   return {};
 }
 
@@ -30,14 +37,27 @@ Result<std::variant<Extent, Waiting>> ObjectStore::extent(const GetRequest& requ
       return discarded(request.variable, *variable, request.version);
     }
     const VersionIndex* held = versions.find(request.version);
-    if (held != nullptr && held->has_extent()) return Answer(held->extent(request.version));
-    return Answer(Waiting{version_of(request.variable, request.version) + " is not there"});
+    const std::uint64_t step = versions.withheld_beside(request.choice, request.version, {});
+    if (held != nullptr && held->has_extent()) {
+      Extent extent = held->extent(request.version);
+      extent.step = step;
+      return Answer(extent);
+    }
+    Waiting none{version_of(request.variable, request.version) + " is not there"};
+    none.step = step;
+    return Answer(none);
   }
   const bool up = request.choice == VersionChoice::next;
   const auto held = up ? versions.next(request.version) : versions.latest(request.version);
-  if (held != versions.held().end()) return Answer(held->second.extent(held->first));
-  return Answer(Waiting{"there is no version of " + in_quotes(request.variable) +
-                        (up ? " after " : " up to ") + std::to_string(request.version)});
+  if (held != versions.held().end()) {
+    Extent extent = held->second.extent(held->first);
+    extent.step = versions.withheld_beside(request.choice, request.version, held->first);
+    return Answer(extent);
+  }
+  Waiting none{"there is no version of " + in_quotes(request.variable) +
+               (up ? " after " : " up to ") + std::to_string(request.version)};
+  none.step = versions.withheld_beside(request.choice, request.version, {});
+  return Answer(none);
 }
 
 }  // namespace tranship::staging

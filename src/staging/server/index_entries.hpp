@@ -16,6 +16,7 @@ struct IndexEntry {
   enum class State {
     pending,    ///< Its client is putting the object.
     confirmed,  ///< The object was committed.
+    withheld,   ///< The object was committed, and its step is not whole yet.
     doubtful    ///< Its client is lost: only the primary knows whether the object was committed.
   };
   RemoteObject where;
@@ -25,6 +26,7 @@ struct IndexEntry {
   std::string variable;
   std::int64_t version = 0;
   std::uint64_t order = 0;  ///< Of its commit; 0: unknown here.
+  std::uint64_t step = 0;   ///< As PutRequest::step.
 };
 
 /// Entries by number. An entry whose version is discarded, or whose object is hidden whole, leaves
@@ -43,6 +45,7 @@ class IndexEntries {
   /// Returns an entry that is there.
   IndexEntry& at(std::uint64_t number) { return entries_.at(number); }
   const IndexEntry& at(std::uint64_t number) const { return entries_.at(number); }
+  bool contains(std::uint64_t number) const { return entries_.contains(number); }
   /// Removes an entry whose object was given up.
   void remove(std::uint64_t number);
   /// Removes an entry whose version was discarded, or whose object is hidden.

@@ -24,6 +24,23 @@ Waiting none_covers(const GetRequest& request) {
   return {"no version of " + in_quotes(request.variable) + " covers " + request.box.text()};
 }
 
+Waiting waiting_with_step(const VersionHistory& versions, const GetRequest& request,
+                          Waiting waiting) {
+  waiting.step = versions.withheld_beside(request.choice, request.version, {});
+  return waiting;
+}
+
+std::variant<FoundObjects, Waiting, NeedsOtherServers> with_step(const VersionHistory& versions,
+                                                                 const GetRequest& request,
+                                                                 Waiting waiting) {
+  return waiting_with_step(versions, request, std::move(waiting));
+}
+
+Error step_has_ended() {
+  return {ErrorCode::not_found, "the step of this put has ended, or a writer of it has died",
+          "begin the next step"};
+}
+
 }  // namespace
 
 ObjectStore::ObjectStore(Options options)
@@ -63,6 +80,10 @@ Result<HeldVariable*> ObjectStore::variable_for(const PutRequest& request) {
   auto variable = incarnation_of(request);
   if (!variable) return variable;
   if (Status status = variables_.check_put(request, **variable); !status) return status.error();
+  if (request.step != 0 && steps_.has_ended(request.step)) {
+    drop_if_unused(request.variable, request.version);
+    return step_has_ended();
+  }
   return variable;
 }
 
@@ -107,6 +128,7 @@ Result<std::variant<GrantedRoom, Waiting>> ObjectStore::begin(ClientConnection c
   object.bytes = begun.range.bytes;
   object.client = client;
   object.index_servers = room.index_servers;
+  object.step = request.step;
   objects_.emplace(number, std::move(object));
   (*variable)->versions.hold(request.version).begin_put();
   leases_.add_room(client, number, room.request_id);
@@ -176,7 +198,8 @@ ServerObject* ObjectStore::begun_by(ClientConnection client, std::uint64_t numbe
   const auto found = objects_.find(number);
   if (found == objects_.end()) return nullptr;
   ServerObject& object = found->second;
-  return object.client == client && object.order == 0 ? &object : nullptr;
+  const bool begun = object.order == 0 && !object.withheld;
+  return begun && object.client == client ? &object : nullptr;
 }
 
 Status ObjectStore::take_pages(ClientConnection client, std::uint64_t number) {
@@ -198,6 +221,10 @@ Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t
   if (!residency_.has_pages(number)) {
     return Error{ErrorCode::invalid_argument, "an object whose memory has no pages is not whole"};
   }
+  if (object.step != 0 && steps_.has_ended(object.step)) {
+    (void)abort(client, number);
+    return step_has_ended();
+  }
   leases_.remove_room(client, number);
   if (object.discarded) {
     Error why{ErrorCode::not_found,
@@ -205,21 +232,35 @@ Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t
     drop(number);
     return why;
   }
-  HeldVariable& variable = variables_.at(object.variable);
   order_ = std::max(order_, order_before) + 1;
-  object.order = order_;
   object.checksum = checksum;
+  const std::uint64_t order = order_;
+  if (object.step == 0) {
+    show(number, order);
+    return order;
+  }
+  object.withheld = true;
+  residency_.may_leave(number, order);
+  variables_.at(object.variable).versions.withhold(object.version, object.step);
+  steps_.of(object.step).objects.push_back({number, order});
+  return order;
+}
+
+/// Makes a whole object visible.
+void ObjectStore::show(std::uint64_t number, std::uint64_t order) {
+  ServerObject& object = objects_.at(number);
+  HeldVariable& variable = variables_.at(object.variable);
+  object.order = order;
   variable.versions.at(object.version).end_put();
   variable.versions.add_object(object.version, number, object.box, object.bytes);
-  residency_.may_leave(number, object.order);
+  if (!object.withheld) residency_.may_leave(number, order);
+  object.withheld = false;
   if (!variable.bounds) variable.bounds = object.box;
   *variable.bounds = around(*variable.bounds, object.box);
   changes_.insert(object.variable);
-  const std::uint64_t order = object.order;
   const std::string name = object.variable;
   drop_hidden(name, object.version, Box(object.box), order);
   discard_excess(name, variable);
-  return order;
 }
 
 Status ObjectStore::abort(ClientConnection client, std::uint64_t number) {
@@ -266,7 +307,11 @@ Result<std::uint64_t> ObjectStore::index(ClientConnection client, const PutReque
   version.add_entry(where.id, number, request.box);
   version.begin_put();
   entries_.add(number, {where, request.box, client, IndexEntry::State::pending, request.variable,
-                        request.version, 0});
+                        request.version, 0, request.step});
+  if (request.step != 0) {
+    (*variable)->versions.withhold(request.version, request.step);
+    steps_.of(request.step).entries.push_back(number);
+  }
   leases_.add_entry(client, number);
   changes_.insert(request.variable);
   return order_;
@@ -290,7 +335,9 @@ std::optional<std::uint64_t> ObjectStore::open_entry_of(ClientConnection client,
   const auto number = entry_of(name, version, object);
   if (!number) return std::nullopt;
   const IndexEntry& entry = entries_.at(*number);
-  if (entry.state == IndexEntry::State::confirmed) return std::nullopt;
+  if (entry.state == IndexEntry::State::confirmed || entry.state == IndexEntry::State::withheld) {
+    return std::nullopt;
+  }
   if (entry.state == IndexEntry::State::pending && entry.client != client) return std::nullopt;
   return number;
 }
@@ -298,19 +345,22 @@ std::optional<std::uint64_t> ObjectStore::open_entry_of(ClientConnection client,
 void ObjectStore::unindex(ClientConnection client, const std::string& name, std::int64_t number,
                           const ObjectId& object) {
   const auto key = open_entry_of(client, name, number, object);
-  if (!key) return;
-  const IndexEntry& entry = entries_.at(*key);
-  HeldVariable& variable = variables_.at(name);
-  VersionIndex& version = variable.versions.at(number);
-  if (entry.state == IndexEntry::State::pending) {
-    leases_.remove_entry(client, *key);
-    version.end_put();
-  }
-  version.remove_entry(object, entry.box);
-  entries_.remove(*key);
-  changes_.insert(name);
-  discard_excess(name, variable);
-  drop_if_unused(name, number);
+  if (key) drop_entry(*key);
+}
+
+/// Removes an entry whose object will not be seen.
+void ObjectStore::drop_entry(std::uint64_t key) {
+  const IndexEntry entry = entries_.at(key);
+  HeldVariable& variable = variables_.at(entry.variable);
+  VersionIndex& version = variable.versions.at(entry.version);
+  if (entry.state == IndexEntry::State::pending) leases_.remove_entry(entry.client, key);
+  if (entry.state != IndexEntry::State::doubtful) version.end_put();
+  if (entry.step != 0) variable.versions.end_withholding(entry.version, entry.step);
+  version.remove_entry(entry.where.id, entry.box);
+  entries_.remove(key);
+  changes_.insert(entry.variable);
+  discard_excess(entry.variable, variable);
+  drop_if_unused(entry.variable, entry.version);
 }
 
 void ObjectStore::confirm(ClientConnection client, const std::string& name, std::int64_t number,
@@ -319,15 +369,30 @@ void ObjectStore::confirm(ClientConnection client, const std::string& name, std:
   const auto key = open_entry_of(client, name, number, object);
   if (!key) return;
   IndexEntry& entry = entries_.at(*key);
-  HeldVariable& variable = variables_.at(name);
-  if (entry.state == IndexEntry::State::pending) {
-    leases_.remove_entry(client, *key);
-    variable.versions.at(number).end_put();
+  entry.order = order;
+  if (entry.step != 0 && !steps_.has_ended(entry.step)) {
+    if (entry.state == IndexEntry::State::pending) leases_.remove_entry(client, *key);
+    if (entry.state == IndexEntry::State::doubtful) {
+      variables_.at(name).versions.at(number).begin_put();
+    }
+    entry.state = IndexEntry::State::withheld;
+    return;
+  }
+  show_entry(*key);
+}
+
+/// Records that the object of an entry, whose order is known, is visible.
+void ObjectStore::show_entry(std::uint64_t key) {
+  IndexEntry& entry = entries_.at(key);
+  HeldVariable& variable = variables_.at(entry.variable);
+  if (entry.state == IndexEntry::State::pending) leases_.remove_entry(entry.client, key);
+  if (entry.state != IndexEntry::State::doubtful) {
+    variable.versions.at(entry.version).end_put();
   }
   entry.state = IndexEntry::State::confirmed;
-  entry.order = order;
-  variable.versions.confirm_entry(number);
-  drop_hidden(name, number, Box(entry.box), order);
+  variable.versions.confirm_entry(entry.version);
+  const std::string name = entry.variable;
+  drop_hidden(name, entry.version, Box(entry.box), entry.order);
   discard_excess(name, variable);
 }
 
@@ -347,13 +412,14 @@ void ObjectStore::discard_excess(const std::string& name, HeldVariable& variable
 
 void ObjectStore::discard_version(const std::string& name, HeldVariable& variable,
                                   std::int64_t version) {
-  drop_version(name, version, variable.versions.discard(version));
+  const auto steps = variable.versions.withheld(version);
+  drop_version(name, version, variable.versions.discard(version), steps);
 }
 
 /// Drops the objects and entries of a version that is held no more. What is being written to it
-/// cannot be committed.
+/// cannot be committed. `steps`: Those of which something was withheld at the version.
 void ObjectStore::drop_version(const std::string& name, std::int64_t version,
-                               const VersionIndex& index) {
+                               const VersionIndex& index, const std::vector<std::uint64_t>& steps) {
   std::vector<std::uint64_t> numbers;
   index.all_objects(numbers);
   for (const std::uint64_t number : numbers) {
@@ -366,6 +432,15 @@ void ObjectStore::drop_version(const std::string& name, std::int64_t version,
       ServerObject& object = objects_.at(room.object);
       if (object.variable == name && object.version == version) object.discarded = true;
     });
+  }
+  for (const std::uint64_t step : steps) {
+    const WithheldStep* withheld = steps_.find(step);
+    if (withheld == nullptr) continue;
+    for (const auto& [number, order] : withheld->objects) {
+      const auto found = objects_.find(number);
+      if (found == objects_.end()) continue;
+      if (found->second.variable == name && found->second.version == version) drop(number);
+    }
   }
   for (const auto& [where, number] : index.entries()) {
     const IndexEntry& entry = entries_.at(number);
@@ -380,7 +455,8 @@ void ObjectStore::erase_variable(const std::string& name, HeldVariable& variable
   VersionHistory& versions = variable.versions;
   while (!versions.held().empty()) {
     const std::int64_t version = versions.held().begin()->first;
-    drop_version(name, version, versions.remove(version));
+    const auto steps = versions.withheld(version);
+    drop_version(name, version, versions.remove(version), steps);
   }
   changes_.insert(name);
   variables_.erase(name);
@@ -409,6 +485,8 @@ void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
   if (std::erase(object.index_servers, index_server) == 0 || !object.index_servers.empty()) return;
   object.discarded = true;
   HeldVariable& variable = variables_.at(object.variable);
+  const bool withheld = object.withheld;
+  if (withheld) variable.versions.end_withholding(object.version, object.step);
   if (object.order == 0) {
     variable.versions.at(object.version).end_put();  // its commit fails
   } else {
@@ -416,7 +494,7 @@ void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
   }
   changes_.insert(object.variable);
   drop_if_unused(object.variable, object.version);
-  if (object.order > 0 && object.leases == 0) drop(number);
+  if ((object.order > 0 || withheld) && object.leases == 0) drop(number);
 }
 
 Status ObjectStore::discard(const std::string& name, std::int64_t version) {
@@ -518,7 +596,7 @@ Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get(
   }
   if (request.choice == VersionChoice::next) {
     const auto next = versions.next(request.version, request.box);
-    if (next == versions.held().end()) return Answer(none_after(request));
+    if (next == versions.held().end()) return with_step(versions, request, none_after(request));
     return get_version(client, request, **variable, next->first, request_id);
   }
   const auto& held = versions.held();
@@ -527,7 +605,7 @@ Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get(
     auto answer = get_version(client, request, **variable, one->first, request_id);
     if (!std::holds_alternative<Waiting>(*answer)) return answer;
   }
-  return Answer(none_covers(request));
+  return with_step(versions, request, none_covers(request));
 }
 
 Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get_version(
@@ -540,14 +618,16 @@ Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get_
       return discarded(request.variable, variable, version);
     return Answer(Waiting{version_of(request.variable, version) + " is not there"});
   }
+  const VersionHistory& versions = variable.versions;
   if (held->meets_entries(request.box)) return Answer(NeedsOtherServers{});
   std::vector<StoredObject> objects = own_objects(*held, request.box);
   std::vector<Part> parts;
   Box missing;
   if (!find_parts(request.box, objects, parts, missing)) {
     const bool next = request.choice == VersionChoice::next;
-    return Answer(Waiting{version_of(request.variable, version) + " lacks " + missing.text(),
-                          next ? std::optional(version) : std::nullopt});
+    return with_step(versions, request,
+                     Waiting{version_of(request.variable, version) + " lacks " + missing.text(),
+                             next ? std::optional(version) : std::nullopt});
   }
   // The parts are in the order of the objects: what is hidden altogether has none.
   FoundObjects found{version, variable.type, variable.element_bytes, 0, {}};
@@ -558,6 +638,7 @@ Result<std::variant<FoundObjects, Waiting, NeedsOtherServers>> ObjectStore::get_
     numbers.push_back(objects[parts[k].object].object);
   }
   found.lease = reads_.grant(client, request_id, std::move(numbers));
+  found.step = versions.withheld_beside(request.choice, request.version, version);
   return Answer(std::move(found));
 }
 
@@ -582,13 +663,21 @@ Result<std::variant<FoundObjects, Waiting>> ObjectStore::find(ClientConnection c
     }
   } else if (request.choice == VersionChoice::next) {
     held = versions.next(request.version, request.box);
-    if (held == versions.held().end()) return Answer(none_after(request));
+    if (held == versions.held().end()) {
+      return Answer(waiting_with_step(versions, request, none_after(request)));
+    }
   } else {
     held = versions.latest(request.version, request.box);
-    if (held == versions.held().end()) return Answer(none_covers(request));
+    if (held == versions.held().end()) {
+      return Answer(waiting_with_step(versions, request, none_covers(request)));
+    }
   }
   FoundObjects found{held->first, (*variable)->type, (*variable)->element_bytes, 0,
                      own_objects(held->second, request.box)};
+  // Whether what is here covers the box is not known here.
+  const bool exact = request.choice == VersionChoice::exact;
+  found.step = versions.withheld_beside(request.choice, request.version,
+                                        exact ? std::nullopt : std::optional(held->first));
   std::vector<std::uint64_t> numbers;
   for (const StoredObject& object : found.objects) numbers.push_back(object.object);
   found.lease = reads_.grant(client, request_id, numbers);

@@ -24,6 +24,7 @@
 #include "staging/server/index_entries.hpp"
 #include "staging/server/object_reads.hpp"
 #include "staging/server/object_table.hpp"
+#include "staging/server/withheld_steps.hpp"
 
 namespace tranship::staging {
 
@@ -81,10 +82,10 @@ class ObjectStore {
   Status add_stock(std::int64_t bytes) { return residency_.add_stock(bytes); }
   std::optional<Range> claim_stock(std::int64_t bytes) { return residency_.claim_stock(bytes); }
   void return_stock(const Range& part, bool ready) { residency_.return_stock(part, ready); }
-  /// Makes an object visible. Returns its order, which is above that of every object that this
-  /// server knows, and above `order_before`.
+  /// Makes an object visible, or has it withheld until its step is whole. Returns its order, which
+  /// is above that of every object that this server knows, and above `order_before`.
   /// @error not_found if the client has begun no such object, or its version was discarded
-  ///        meanwhile; invalid_argument if its pages were never taken
+  ///        meanwhile, or its step has ended; invalid_argument if its pages were never taken
   Result<std::uint64_t> commit(ClientConnection client, std::uint64_t object,
                                std::uint64_t order_before = 0, const Checksum& checksum = {});
   /// Gives up an object that was begun, and frees its room.
@@ -119,6 +120,10 @@ class ObjectStore {
   /// box is ignored.
   /// @error not_found if the version was discarded
   Result<std::variant<Extent, Waiting>> extent(const GetRequest& request) const;
+
+  /// Ends a step: what is withheld of it becomes visible, all at once, if it is `whole`, and is
+  /// dropped otherwise. Nothing more can be committed within it. Has no effect if it has ended.
+  void end_step(std::uint64_t step, bool whole);
 
   /// Finds and leases the objects of this server that cover the box.
   /// @error not_found if the version was discarded; invalid_argument if the box has another rank
@@ -209,6 +214,8 @@ class ObjectStore {
   std::int64_t disk_bytes_used() const { return residency_.disk_bytes_used(); }
   /// Returns the bytes of objects that lost clients may still write.
   std::int64_t fenced_bytes() const { return fenced_bytes_; }
+  /// Returns the number of steps of which something is withheld.
+  std::size_t withheld_steps() const { return steps_.size(); }
   /// Returns whether connected clients write or read objects.
   bool busy() const { return leases_.busy(); }
 
@@ -229,6 +236,11 @@ class ObjectStore {
   ServerObject* begun_by(ClientConnection client, std::uint64_t object);
   bool discard_oldest(const PutRequest& but_this);
   std::string why_full() const;
+  void show(std::uint64_t number, std::uint64_t order);
+  void show_entry(std::uint64_t number);
+  void end_empty(const WithheldStep::Empty& empty, std::uint64_t step, bool whole);
+  void drop_withheld(std::uint64_t number);
+  void drop_entry(std::uint64_t number);
   void give_up(std::uint64_t object);
   std::optional<std::uint64_t> entry_of(const std::string& variable, std::int64_t version,
                                         const ObjectId& object) const;
@@ -241,7 +253,8 @@ class ObjectStore {
                   std::int64_t version) const;
   void discard_version(const std::string& name, HeldVariable& variable, std::int64_t version);
   void discard_excess(const std::string& name, HeldVariable& variable);
-  void drop_version(const std::string& name, std::int64_t version, const VersionIndex& index);
+  void drop_version(const std::string& name, std::int64_t version, const VersionIndex& index,
+                    const std::vector<std::uint64_t>& steps);
   void drop_hidden(const std::string& name, std::int64_t version, const Box& box,
                    std::uint64_t order);
   bool hides(const VersionIndex& index, const Box& box, std::uint64_t order) const;
@@ -255,6 +268,7 @@ class ObjectStore {
   HeldVariables variables_;
   ObjectTable objects_;
   IndexEntries entries_;
+  WithheldSteps steps_;
   Leases leases_;
   Deletions deletions_;
   ObjectReads reads_;

@@ -24,6 +24,8 @@ struct ServerObject {
   bool discarded = false;          ///< Whether it goes when it is read no more.
   std::int64_t hidden_points = 0;  ///< At least as many of its points as later objects hide.
   Checksum checksum{};
+  std::uint64_t step = 0;  ///< As PutRequest::step.
+  bool withheld = false;   ///< Whether it is whole, and its step is not yet.
 };
 
 using ObjectTable = std::unordered_map<std::uint64_t, ServerObject>;

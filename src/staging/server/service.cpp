@@ -27,11 +27,10 @@ std::string_view path_of(const std::string& text) {
   return is_plain_text(text) ? std::string_view(text) : std::string_view("others");
 }
 
-Error closing() { return {ErrorCode::closed, "the staging server is closing"}; }
-
 /// Returns objects of a long answer from `first` on, as many as fit into a reply of `bytes` bytes.
 protocol::Objects page_of(const FoundObjects& found, std::size_t first, std::size_t bytes) {
-  protocol::Objects page{{found.version, found.type, found.element_bytes, found.lease, {}}, 0};
+  protocol::Objects page{
+      {found.version, found.type, found.element_bytes, found.lease, {}, found.step}, 0};
   const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(page);
   const std::size_t left = found.objects.size() - first;
   const std::size_t room = bytes > taken ? bytes - taken : 0;
@@ -56,12 +55,28 @@ Status check_version(std::uint32_t version) {
 
 Service::Service(Options options)
     : options_(std::move(options)),
-      store_(options_.store),
+      store_(store_options()),
       registry_(options_.cell_bytes, options_.store.limits),
+      steps_(options_.store.limits, options_.store.versions_max),
+      attributes_(options_.store.limits),
       distribution_(options_.servers),
       contacts_(static_cast<std::size_t>(options_.servers)),
       waiting_(watches_max) {
   contacts_[static_cast<std::size_t>(options_.store.server)] = options_.contact;
+}
+
+Error Service::closing() { return {ErrorCode::closed, "the staging server is closing"}; }
+
+/// Returns the options of the store. On the first server, a step of which a version was discarded
+/// is forgotten.
+ObjectStore::Options Service::store_options() {
+  ObjectStore::Options options = options_.store;
+  if (!is_first()) return options;
+  options.on_discard = [this](const std::string& variable, std::int64_t version) {
+    steps_.discarded(variable, version);
+    if (options_.store.on_discard) options_.store.on_discard(variable, version);
+  };
+  return options;
 }
 
 Result<std::size_t> Service::answer(ClientConnection from, std::span<const std::byte> request,
@@ -107,6 +122,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Hello& re
   }
   clients_[from] = {label_of(request.name), id};
   registry_.came_back(id);
+  steps_.came_back(id);
   protocol::Welcome welcome{.message_bytes = options_.message_bytes,
                             .data_bytes = data_bytes(),
                             .server = rank,
@@ -310,8 +326,8 @@ Result<std::variant<FoundObjects, std::size_t>> Service::find_or_reply(ClientCon
     const auto metadata = registry_.metadata(get.variable);
     const Ending ending = metadata ? metadata->ending() : Ending::none;
     waiting_.add(get.variable, from);
-    return replied(reply(
-        protocol::Wait{waiting->why, ending, waiting->gap.has_value(), waiting->gap.value_or(0)}));
+    return replied(reply(protocol::Wait{waiting->why, ending, waiting->gap.has_value(),
+                                        waiting->gap.value_or(0), waiting->step}));
   }
   return Outcome(std::move(std::get<FoundObjects>(*got)));
 }
@@ -339,7 +355,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::QueryVers
   if (!outcome) return outcome.error();
   if (const auto* length = std::get_if<std::size_t>(&*outcome)) return *length;
   const FoundObjects& found = std::get<FoundObjects>(*outcome);
-  auto length = reply(protocol::VersionFound{found.version});
+  auto length = reply(protocol::VersionFound{found.version, found.step});
   if (Status status = store_.release(from, found.lease); !status) return status.error();
   return length;
 }
@@ -351,7 +367,9 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Find& req
   if (request.watch) waiting_.add(get.variable, from);
   auto got = store_.find(from, get, request.request_id);
   if (!got) return got.error();
-  if (auto* waiting = std::get_if<Waiting>(&*got)) return reply(protocol::Wait{waiting->why});
+  if (auto* waiting = std::get_if<Waiting>(&*got)) {
+    return reply(protocol::Wait{.why = waiting->why, .step = waiting->step});
+  }
   return objects_of(from, std::move(std::get<FoundObjects>(*got)), reply);
 }
 
@@ -408,7 +426,7 @@ Result<std::size_t> Service::data_of(ClientConnection from, const FoundObjects& 
     });
     return Status{};
   };
-  protocol::InlineData inside{found.version, found.type, found.element_bytes, {}};
+  protocol::InlineData inside{found.version, found.type, found.element_bytes, {}, found.step};
   inside.data.length = static_cast<std::size_t>(box.points() * found.element_bytes);
   inside.data.write = std::ref(gather);
   auto length = reply(inside);
@@ -515,7 +533,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::FindExten
       {request.variable, request.choice, request.version, Box{}, request.incarnation});
   if (!found) return found.error();
   if (const auto* waiting = std::get_if<Waiting>(&*found)) {
-    return reply(protocol::Wait{waiting->why});
+    return reply(protocol::Wait{.why = waiting->why, .step = waiting->step});
   }
   return reply(protocol::ExtentFound{std::get<Extent>(*found)});
 }
@@ -530,6 +548,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Remove& reques
   }
   removed.any = store_.remove(request.variable, removed.number) || removed.any;
   traffic_.erase(request.variable);
+  attributes_.remove(request.variable);
   changes_.insert(request.variable);
   removed.orphans = store_.take_orphans(orphans_max);
   return reply(removed);
@@ -632,12 +651,15 @@ void Service::lost(ClientConnection from) {
   const auto client = clients_.find(from);
   if (client == clients_.end()) return;
   const ClientId id = client->second.id;
+  const std::string name = client->second.name;
   clients_.erase(client);
   lost_[from] = id;
   waiting_.drop(from);
   std::erase_if(long_answers_, [&](const auto& one) { return one.first.first == from; });
   store_.lost(from);
+  steps_.drop_settler(from);
   if (!is_connected(id)) changes_.merge(registry_.lost(id));
+  if (!is_connected(id) && steps_.lost(id, name)) changes_.insert(steps_watch);
   conclude();
 }
 
@@ -649,6 +671,7 @@ void Service::gone(ClientConnection from, bool cleanly) {
   lost_.erase(client);
   store_.gone(from);
   if (!is_connected(id)) changes_.merge(registry_.gone(id, cleanly));
+  if (!is_connected(id) && steps_.gone(id, cleanly)) changes_.insert(steps_watch);
   conclude();
 }
 
@@ -665,6 +688,7 @@ void Service::return_stock(const Range& part, bool ready) {
 /// Hands out moves, and sends one notice to each client that waits for something that has changed;
 /// the client then repeats its request.
 void Service::conclude() {
+  settle_ended_steps();
   for (const Move& move : store_.take_moves()) options_.move(move);
   changes_.merge(store_.take_changes());
   std::set<ClientConnection> notified;

@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "staging/protocol/messages.hpp"
+#include "staging/server/attribute_table.hpp"
 #include "staging/server/object_store.hpp"
 #include "staging/server/registry.hpp"
+#include "staging/server/step_table.hpp"
 #include "staging/server/watches.hpp"
 
 namespace tranship::staging {
@@ -103,9 +105,13 @@ class Service {
   std::int64_t spilled_bytes() const { return store_.spilled_bytes(); }
   std::int64_t disk_bytes_used() const { return store_.disk_bytes_used(); }
   std::int64_t fenced_bytes() const { return store_.fenced_bytes(); }
+  std::size_t withheld_steps() const { return store_.withheld_steps(); }
   int clients() const { return static_cast<int>(clients_.size()); }
 
  private:
+  /// What clients watch that wait for a step: no variable has that name.
+  static constexpr const char* steps_watch = "\n";
+
   struct ClientInfo {
     std::string name;  ///< The client's name.
     ClientId id;
@@ -168,6 +174,30 @@ class Service {
             ReplyTo<protocol::List> reply) const;
   Answer on(ClientConnection from, const protocol::QueryStatus& request,
             ReplyTo<protocol::QueryStatus> reply) const;
+  Answer on(ClientConnection from, const protocol::BeginStep& request,
+            ReplyTo<protocol::BeginStep> reply);
+  Answer on(ClientConnection from, const protocol::AddToStep& request,
+            ReplyTo<protocol::AddToStep> reply);
+  Answer on(ClientConnection from, const protocol::EndStep& request,
+            ReplyTo<protocol::EndStep> reply);
+  Answer on(ClientConnection from, const protocol::GiveUpStep& request,
+            ReplyTo<protocol::GiveUpStep> reply);
+  Answer on(ClientConnection from, const protocol::SettleStep& request,
+            ReplyTo<protocol::SettleStep> reply);
+  Answer on(ClientConnection from, const protocol::StepSettled& request,
+            ReplyTo<protocol::StepSettled> reply);
+  Answer on(ClientConnection from, const protocol::QueryStep& request,
+            ReplyTo<protocol::QueryStep> reply);
+  Answer on(ClientConnection from, const protocol::FindStep& request,
+            ReplyTo<protocol::FindStep> reply);
+  Answer on(ClientConnection from, const protocol::MoreOfStep& request,
+            ReplyTo<protocol::MoreOfStep> reply);
+  Answer on(ClientConnection from, const protocol::ForgetStep& request,
+            ReplyTo<protocol::ForgetStep> reply);
+  Answer on(ClientConnection from, const protocol::SetAttributes& request,
+            ReplyTo<protocol::SetAttributes> reply);
+  Answer on(ClientConnection from, const protocol::GetAttributes& request,
+            ReplyTo<protocol::GetAttributes> reply);
 
   bool is_metadata_server(const std::string& variable) const {
     return distribution_.servers() == 1 ||
@@ -195,11 +225,18 @@ class Service {
   Answer wait(ClientConnection from, const std::string& variable, std::string why,
               ReplyTo<Request> reply);
   void conclude();
+  void settle_ended_steps();
+  ObjectStore::Options store_options();
+  static Error closing();
+  bool is_first() const { return options_.store.server == 0; }
+  protocol::StepStateFound state_of(ClientConnection from, StepId id);
   bool is_connected(const ClientId& id) const;
 
   Options options_;
   ObjectStore store_;
   Registry registry_;
+  StepTable steps_;            ///< Of the first server.
+  AttributeTable attributes_;  ///< Of the first server.
   Distribution distribution_;
   /// Statistics of the variables to which a client has put here.
   std::unordered_map<std::string, VariableTraffic> traffic_;

@@ -15,10 +15,13 @@ using tranship::test::box_of;
 namespace {
 
 const PutRequest nothing{"energy", -7, box_of({4}, {5}), "f8", 8, {3, 4}};
-const PutRequest object{"energy", -7, box_of({-1, 2, 3}, {4, 5, 6}), "f8", 8, {3, 4}};
+const PutRequest object{"energy", -7, box_of({-1, 2, 3}, {4, 5, 6}), "f8", 8, {3, 4}, 6};
 const GetRequest window{"energy", VersionChoice::next, 12, box_of({0}, {9}), {3, 4}};
 const std::vector<Orphan> orphans{{2, 15}, {0, 1}};
 const protocol::IndexEntryId entry{"energy", -7, {2, 15}};
+
+const StepContents contents{{{"energy", "f8", 8, box_of({-5}, {5}), 2}, {"empty", "i4", 4, {}, 0}},
+                            {{"", "dt", "0.5"}, {"energy", "unit", "\"J\""}}};
 
 Status three_bytes(std::span<std::byte> room) {
   for (std::byte& one : room) one = std::byte{7};
@@ -44,8 +47,10 @@ VariableInfo variable() {
 }
 
 FoundObjects found() {
-  return {3, "f4", 4, 77, {{2, 15, box_of({0}, {9}), 21, {1, 256, 512}, 0, {1, 9}}}};
+  return {3, "f4", 4, 77, {{2, 15, box_of({0}, {9}), 21, {1, 256, 512}, 0, {1, 9}}}, 6};
 }
+
+const protocol::StepPage page{contents.variables, contents.attributes, 1, 2};
 
 /// One of each message, without default values.
 const std::tuple requests{
@@ -80,32 +85,50 @@ const std::tuple requests{
     protocol::Remove{"energy", 5},
     protocol::List{"energy", 3},
     protocol::QueryStatus{},
+    protocol::BeginStep{-7, 4},
+    protocol::AddToStep{6, contents},
+    protocol::EndStep{6, contents},
+    protocol::GiveUpStep{6, "an exception"},
+    protocol::SettleStep{6, true},
+    protocol::StepSettled{6, true},
+    protocol::QueryStep{6},
+    protocol::FindStep{{VersionChoice::latest, -7}, true},
+    protocol::MoreOfStep{6, 1, 2},
+    protocol::ForgetStep{6},
+    protocol::SetAttributes{contents.attributes},
+    protocol::GetAttributes{"energy", 3},
 };
 
 const std::tuple replies{
     protocol::Done{},
     protocol::Wait{"the memory is full"},
-    protocol::Wait{"it lacks (0:4)", Ending::died, true, 3},
+    protocol::Wait{"it lacks (0:4)", Ending::died, true, 3, 6},
     protocol::Stale{},
     protocol::NeedsOtherServers{},
     protocol::Welcome{4096, 1024, 0, 2, 8, {"unix:@one", "unix:@two"}},
     protocol::Welcome{4096, 1024, 1, 2, 0, {}},
     protocol::Declared{metadata()},
     protocol::Described{metadata(), box_of({-5}, {5}), 2, 1, true},
-    protocol::ExtentFound{{3, box_of({-5}, {5}), box_of({7}, {8}), 1}},
+    protocol::ExtentFound{{3, box_of({-5}, {5}), box_of({7}, {8}), 1, 6}},
     protocol::BoundsReply{box_of({-5}, {5})},
     protocol::BoundsReply{},
     protocol::DoneWithOrphans{orphans},
     protocol::RoomGranted{15, {1, 256, 512}, orphans},
     protocol::Ordered{21, orphans},
     protocol::Objects{found(), 12},
-    protocol::InlineData{3, "i1", 1, payload},
-    protocol::VersionFound{3},
+    protocol::InlineData{3, "i1", 1, payload, 6},
+    protocol::VersionFound{3, 6},
     protocol::LeaseGranted{77, {{LeasedObject::State::here, 9, {4, 5, 6}, {1, 3}}, {}}},
     protocol::Recalled{{1, 256, 512}},
     protocol::Removed{5, true, orphans},
     protocol::Listed{{variable(), variable()}},
     protocol::ServerStatus{{1, "unix:@here", 100, 50, 25, 2, {"one", "two"}}},
+    protocol::StepBegun{6, {{5, true}}},
+    protocol::StepStateFound{StepState::broken, "a writer was lost", true},
+    page,
+    protocol::StepFound{
+        6, -7, true, "step 3 is open", Ending::died, {{-8, "given up"}}, {{5, false}}, page},
+    protocol::AttributesFound{contents.attributes, 3},
 };
 
 template <typename Message>
@@ -180,7 +203,7 @@ TEST(each_request_finds_its_reader) {
   };
   std::apply([&](const auto&... one) { (check(one), ...); }, requests);
   const auto any = [](const auto&) -> Result<bool> { return true; };
-  for (const std::uint32_t kind : {0U, 32U, 1000U, ~0U}) {
+  for (const std::uint32_t kind : {0U, 44U, 1000U, ~0U}) {
     fabric::MessageWriter strange;
     EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
   }
@@ -262,6 +285,27 @@ TEST(each_value_of_a_request_is_checked) {
   refuses<protocol::Remove>({"v"}, [](auto& one) { one.number = deletion_max + 1; });
   refuses<protocol::Join>({1, 1, 2, "x"}, [](auto& one) { one.contact = ""; });
   refuses<protocol::Join>({1, 1, 2, "x"}, [](auto& one) { one.contact = std::string(257, 'x'); });
+  refuses<protocol::Put>(put, [](auto& one) { one.object.step = step_max + 1; });
+  refuses<protocol::FindStep>({},
+                              [](auto& one) { one.query.choice = static_cast<VersionChoice>(3); });
+  for (const StepId id : {StepId{0}, step_max + 1}) {
+    refuses<protocol::SettleStep>({6, true}, [&](auto& one) { one.id = id; });
+  }
+  for (const std::string& text : {std::string(1025, 'x'), std::string("a\nb")}) {
+    refuses<protocol::SetAttributes>({contents.attributes},
+                                     [&](auto& one) { one.attributes[0].key = text; });
+    refuses<protocol::SetAttributes>({contents.attributes},
+                                     [&](auto& one) { one.attributes[0].variable = text; });
+    refuses<protocol::GetAttributes>({}, [&](auto& one) { one.variable = text; });
+    refuses<protocol::EndStep>({6, contents},
+                               [&](auto& one) { one.contents.variables[0].name = text; });
+  }
+  refuses<protocol::SetAttributes>({contents.attributes},
+                                   [](auto& one) { one.attributes[0].key = ""; });
+  refuses<protocol::EndStep>({6, contents},
+                             [](auto& one) { one.contents.variables[0].element_bytes = 0; });
+  refuses<protocol::EndStep>({6, contents},
+                             [](auto& one) { one.contents.variables[0].boxes = -1; });
   refuses<protocol::DropOrphans>({}, [](auto& one) { one.index_server = -1; });
   refuses<protocol::DropOrphans>({0, orphans}, [](auto& one) { one.orphans[0].primary = -1; });
 }
@@ -295,6 +339,22 @@ TEST(each_value_of_a_reply_is_checked) {
   refuses<protocol::Described>(described, [](auto& one) { one.bounds = box_of({0, 0}, {1, 1}); });
   refuses<protocol::Described>(described, [](auto& one) { one.awaited = -1; });
   refuses<protocol::Wait>({}, [](auto& one) { one.ending = static_cast<Ending>(3); });
+  refuses<protocol::Wait>({}, [](auto& one) { one.step = step_max + 1; });
+  refuses<protocol::Objects>(objects, [](auto& one) { one.found.step = step_max + 1; });
+  refuses<protocol::InlineData>(inside, [](auto& one) { one.step = step_max + 1; });
+  refuses<protocol::VersionFound>({3}, [](auto& one) { one.step = step_max + 1; });
+  refuses<protocol::ExtentFound>({}, [](auto& one) { one.extent.step = step_max + 1; });
+  refuses<protocol::StepBegun>({6}, [](auto& one) { one.id = 0; });
+  refuses<protocol::StepBegun>({6, {{5, true}}}, [](auto& one) { one.unsettled[0].id = 0; });
+  for (const std::uint32_t state : {0U, 4U}) {
+    refuses<protocol::StepStateFound>(
+        {}, [&](auto& one) { one.state = static_cast<StepState>(state); });
+  }
+  refuses<protocol::StepPage>(page, [](auto& one) { one.variables_left = list_max + 1; });
+  refuses<protocol::StepPage>(page, [](auto& one) { one.attributes_left = list_max + 1; });
+  refuses<protocol::StepFound>({}, [](auto& one) { one.id = step_max + 1; });
+  refuses<protocol::StepFound>({}, [](auto& one) { one.ending = static_cast<Ending>(3); });
+  refuses<protocol::AttributesFound>({}, [](auto& one) { one.left = list_max + 1; });
   const auto extent = one_of<protocol::ExtentFound>(replies);
   for (const std::uint32_t dimensions : {0U, 2U, ~0U}) {
     refuses<protocol::ExtentFound>(extent,
@@ -358,7 +418,7 @@ TEST(garbage_is_refused_and_does_no_harm) {
     std::vector<std::byte> bytes(random() % 200);
     for (auto& one : bytes) one = static_cast<std::byte>(random() % 3 == 0 ? random() : 0);
     if (bytes.size() >= 4) bytes[1] = bytes[2] = bytes[3] = std::byte{0};
-    if (!bytes.empty()) bytes[0] = static_cast<std::byte>(random() % 30);
+    if (!bytes.empty()) bytes[0] = static_cast<std::byte>(random() % 44);
     read_well += read_request<Result<bool>>(bytes, any).ok() ? 1 : 0;
     std::apply([&](auto... one) { ((read_well += read_body(bytes, one).ok() ? 1 : 0), ...); },
                replies);

@@ -1,0 +1,75 @@
+// Steps of a simulation: many variables and attributes of one number, which are seen whole or not
+// at all.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "staging/model/box.hpp"
+#include "staging/model/requests.hpp"
+
+namespace tranship::staging {
+
+/// Number of one attempt to write a step, counted by the first server from 1 on. 0: none.
+using StepId = std::uint64_t;
+
+enum class StepState : std::uint32_t {
+  open = 1,  ///< Clients write it.
+  whole,     ///< All its writers have ended it.
+  broken     ///< A writer has died, or has given it up: nothing of it will be seen.
+};
+
+/// A value that belongs to a step, a variable, or all of a run.
+struct Attribute {
+  std::string variable;  ///< Empty: of the step, or of the run.
+  std::string key;
+  std::string value;  ///< A JSON text; empty: the attribute is deleted.
+};
+
+/// What a step has of a variable.
+struct StepVariable {
+  std::string name;
+  std::string type;
+  std::int64_t element_bytes = 0;
+  std::optional<Box> bounds{};  ///< Around its boxes; nothing: none has elements.
+  std::int64_t boxes = 0;
+};
+
+struct StepContents {
+  std::vector<StepVariable> variables;
+  std::vector<Attribute> attributes;
+};
+
+/// A step that readers pass by.
+struct BrokenStep {
+  std::int64_t number = 0;
+  std::string why;
+};
+
+/// A step that has ended, and of which not all servers know that.
+struct UnsettledStep {
+  StepId id = 0;
+  bool whole = false;
+};
+
+/// Which step a reader asks for.
+struct StepQuery {
+  VersionChoice choice = VersionChoice::next;
+  std::int64_t number = 0;
+};
+
+/// Returns the words for a step in messages: step 3.
+std::string step_of(std::int64_t number);
+
+/// Adds what another writer has of a variable.
+/// @error invalid_argument if it has another type, or another number of dimensions
+Status merge(StepVariable& into, const StepVariable& more);
+
+/// Checks an attribute's key.
+/// @error invalid_argument unless it is plain text of 1 to name_bytes_most bytes
+Status check_key(const std::string& key);
+
+}  // namespace tranship::staging

@@ -1,0 +1,181 @@
+// Answers to requests about steps and attributes.
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "staging/server/service.hpp"
+
+namespace tranship::staging {
+namespace {
+
+Error not_the_first() {
+  return {ErrorCode::invalid_argument, "this is not the first server of its group"};
+}
+
+/// Moves values from number `first` on into a page, as many as fit into `room` bytes, which become
+/// fewer. Returns how many are left.
+template <typename Values, typename Page, typename Convert>
+std::uint32_t fill(const Values& values, std::size_t first, Page& page, std::size_t& room,
+                   const Convert& convert) {
+  std::size_t taken = 0;
+  auto one = values.begin();
+  std::advance(one, static_cast<std::ptrdiff_t>(std::min(first, values.size())));
+  for (; one != values.end(); ++one, ++taken) {
+    auto value = convert(*one);
+    const std::size_t bytes = encoded_bytes(value);
+    if (bytes > room) break;
+    room -= bytes;
+    page.push_back(std::move(value));
+  }
+  const std::size_t seen = std::min(first, values.size()) + taken;
+  return static_cast<std::uint32_t>(values.size() - seen);
+}
+
+/// Returns what a step has, from these numbers on, as much as fits into `room` bytes.
+protocol::StepPage page_of(const StepRecord& record, std::size_t variable, std::size_t attribute,
+                           std::size_t room) {
+  protocol::StepPage page;
+  page.variables_left = fill(record.variables, variable, page.variables, room,
+                             [](const auto& one) { return one.second; });
+  page.attributes_left = fill(
+      record.attributes, attribute, page.attributes, room,
+      [](const auto& one) { return Attribute{one.first.first, one.first.second, one.second}; });
+  return page;
+}
+
+std::size_t room_beside(std::size_t all, std::size_t taken) {
+  return all > taken ? all - taken : 0;
+}
+
+}  // namespace
+
+/// Carries out here what other servers learn by SettleStep, and wakes who waits for steps.
+void Service::settle_ended_steps() {
+  for (const UnsettledStep& ended : steps_.take_ended()) {
+    store_.end_step(ended.id, ended.whole);
+    if (options_.servers == 1) steps_.settled(ended.id, true);
+    changes_.insert(steps_watch);
+  }
+}
+
+protocol::StepStateFound Service::state_of(ClientConnection from, StepId id) {
+  settle_ended_steps();
+  const StepRecord* record = steps_.find(id);
+  return {steps_.state(id), record == nullptr ? std::string() : record->why,
+          steps_.take_unsettled(from, id)};
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::BeginStep& request,
+                                ReplyTo<protocol::BeginStep> reply) {
+  if (!is_first()) return not_the_first();
+  if (draining_) return closing();
+  const auto id = steps_.begin(clients_.at(from).id, request.number, request.writers);
+  if (!id) return id.error();
+  return reply(protocol::StepBegun{*id, steps_.take_unsettled(from)});
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::AddToStep& request,
+                                ReplyTo<protocol::AddToStep> reply) {
+  if (!is_first()) return not_the_first();
+  const Status status = steps_.add(clients_.at(from).id, request.id, request.contents);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::EndStep& request,
+                                ReplyTo<protocol::EndStep> reply) {
+  if (!is_first()) return not_the_first();
+  const auto record = steps_.end(clients_.at(from).id, request.id, request.contents);
+  if (!record) return record.error();
+  return reply(state_of(from, request.id));
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::GiveUpStep& request,
+                                ReplyTo<protocol::GiveUpStep> reply) {
+  if (!is_first()) return not_the_first();
+  steps_.give_up(clients_.at(from).id, request.id, request.why);
+  return reply(state_of(from, request.id));
+}
+
+Result<std::size_t> Service::on(ClientConnection, const protocol::SettleStep& request,
+                                ReplyTo<protocol::SettleStep> reply) {
+  // The first server has settled each step that has ended.
+  if (!is_first()) store_.end_step(request.id, request.whole);
+  return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
+}
+
+Result<std::size_t> Service::on(ClientConnection, const protocol::StepSettled& request,
+                                ReplyTo<protocol::StepSettled> reply) {
+  if (!is_first()) return not_the_first();
+  steps_.settled(request.id, request.done);
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::QueryStep& request,
+                                ReplyTo<protocol::QueryStep> reply) {
+  if (!is_first()) return not_the_first();
+  return reply(state_of(from, request.id));
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::FindStep& request,
+                                ReplyTo<protocol::FindStep> reply) {
+  if (!is_first()) return not_the_first();
+  if (request.watch) waiting_.add(steps_watch, from);
+  auto found = steps_.find(request.query);
+  if (!found) return found.error();
+  protocol::StepFound answer;
+  answer.why = std::move(found->why);
+  answer.ending = steps_.ending();
+  const auto broken_most = std::min<std::ptrdiff_t>(std::ssize(found->broken), 8);
+  answer.broken.assign(found->broken.begin(), found->broken.begin() + broken_most);
+  answer.unsettled = steps_.take_unsettled(from);
+  const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(answer);
+  // The reader goes on behind the broken steps that it learns.
+  const bool all = broken_most == std::ssize(found->broken);
+  if (found->record != nullptr && all) {
+    const StepRecord& record = *found->record;
+    answer.id = record.id;
+    answer.number = record.number;
+    answer.settled = record.settled;
+    answer.page = page_of(record, 0, 0, room_beside(reply.bytes(), taken));
+  }
+  return reply(answer);
+}
+
+Result<std::size_t> Service::on(ClientConnection, const protocol::MoreOfStep& request,
+                                ReplyTo<protocol::MoreOfStep> reply) {
+  if (!is_first()) return not_the_first();
+  const StepRecord* record = steps_.find(request.id);
+  if (record == nullptr || record->state != StepState::whole) {
+    return Error{ErrorCode::not_found, "the step was discarded"};
+  }
+  const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(protocol::StepPage{});
+  return reply(page_of(*record, request.first_variable, request.first_attribute,
+                       room_beside(reply.bytes(), taken)));
+}
+
+Result<std::size_t> Service::on(ClientConnection, const protocol::ForgetStep& request,
+                                ReplyTo<protocol::ForgetStep> reply) {
+  if (!is_first()) return not_the_first();
+  if (steps_.forget(request.id)) return reply(protocol::Done{});
+  return Error{ErrorCode::not_found, "there is no such step"};
+}
+
+Result<std::size_t> Service::on(ClientConnection, const protocol::SetAttributes& request,
+                                ReplyTo<protocol::SetAttributes> reply) {
+  if (!is_first()) return not_the_first();
+  const Status status = attributes_.set(request.attributes);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on(ClientConnection, const protocol::GetAttributes& request,
+                                ReplyTo<protocol::GetAttributes> reply) {
+  if (!is_first()) return not_the_first();
+  protocol::AttributesFound found;
+  const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(found);
+  std::size_t room = room_beside(reply.bytes(), taken);
+  found.left = fill(attributes_.of(request.variable), request.first, found.attributes, room,
+                    [](const Attribute& one) { return one; });
+  return reply(found);
+}
+
+}  // namespace tranship::staging

@@ -1,0 +1,361 @@
+#include "staging/server/step_table.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/text.hpp"
+
+namespace tranship::staging {
+namespace {
+
+std::int64_t bytes_of(const StepVariable& variable) {
+  return std::ssize(variable.name) + std::ssize(variable.type) + std::int64_t{sizeof variable};
+}
+
+std::int64_t bytes_of(const Attribute& attribute) {
+  return std::ssize(attribute.variable) + std::ssize(attribute.key) + std::ssize(attribute.value);
+}
+
+Error not_open(const std::string& why) {
+  return {ErrorCode::not_found, why.empty() ? "there is no such step to write" : why,
+          "begin the next step"};
+}
+
+}  // namespace
+
+Result<StepId> StepTable::begin(const ClientId& client, std::int64_t number, int writers) {
+  if (writers < 1) return Error{ErrorCode::invalid_argument, "a step has at least one writer"};
+  const auto known = by_number_.find(number);
+  StepRecord* record = known == by_number_.end() ? nullptr : &records_.at(known->second);
+  if (record != nullptr && record->state == StepState::whole) {
+    return Error{ErrorCode::invalid_argument, step_of(number) + " is whole, and stays as it is",
+                 "begin a higher step"};
+  }
+  const auto before = clients_.find(client);
+  if (before != clients_.end() && number < before->second.highest) {
+    return Error{ErrorCode::invalid_argument,
+                 "steps rise: this client has begun " + step_of(before->second.highest) +
+                     " before " + step_of(number),
+                 "begin one from there on"};
+  }
+  const bool joins = record != nullptr && record->state == StepState::open;
+  if (joins && record->writers != writers) {
+    return Error{ErrorCode::invalid_argument,
+                 step_of(number) + " has " + std::to_string(record->writers) + " writers, not " +
+                     std::to_string(writers),
+                 "give all of its writers the same number"};
+  }
+  if (joins && record->parts.contains(client)) {
+    return Error{ErrorCode::invalid_argument,
+                 "this client has begun " + step_of(number) + " before",
+                 "a client writes a step once: open one for each writer"};
+  }
+  if (joins && std::ssize(record->parts) >= writers) {
+    return Error{ErrorCode::invalid_argument,
+                 step_of(number) + " has been begun by its " + std::to_string(writers) + " writers",
+                 "say with writers= how many there are"};
+  }
+  if (!joins && highest_ && number < *highest_) {
+    return Error{ErrorCode::invalid_argument,
+                 "steps rise: " + step_of(*highest_) + " was begun before " + step_of(number),
+                 "begin one from there on"};
+  }
+  if (!joins) {
+    if (open_.size() >= open_max) {
+      return Error{
+          ErrorCode::out_of_memory,
+          "the steps that are open are " + std::to_string(open_max) + ", which is the limit",
+          "end some, or give them up"};
+    }
+    if (std::ssize(records_) >= limits_.steps) {
+      return limit_reached("the steps that the server keeps are", limits_.steps, "staging_steps");
+    }
+    const StepId id = ++last_;
+    record = &records_[id];
+    record->id = id;
+    record->number = number;
+    record->writers = writers;
+    by_number_[number] = id;
+    highest_ = number;
+    open_.insert(id);
+  }
+  record->parts.emplace(client, false);
+  const auto [writer, is_new] = clients_.try_emplace(client);
+  came_ += is_new ? 1 : 0;
+  writer->second.within.insert(record->id);
+  writer->second.highest = number;
+  if (std::ssize(record->parts) == writers) break_left(*record);
+  return record->id;
+}
+
+/// Breaks lower steps of the same writers that not all of them have begun: none will do so any
+/// more.
+void StepTable::break_left(const StepRecord& higher) {
+  for (const StepId id : std::set(open_)) {
+    StepRecord& record = records_.at(id);
+    const auto is_of_higher = [&](const auto& part) { return higher.parts.contains(part.first); };
+    const bool left = record.number < higher.number && record.writers == higher.writers &&
+                      std::ssize(record.parts) < record.writers &&
+                      std::all_of(record.parts.begin(), record.parts.end(), is_of_higher);
+    if (!left) continue;
+    end_broken(record, step_of(record.number) + " was begun by " +
+                           std::to_string(record.parts.size()) + " of " +
+                           std::to_string(record.writers) + " writers, which have gone on to " +
+                           step_of(higher.number));
+  }
+}
+
+/// Returns null unless the step is open, and the client is within it.
+StepRecord* StepTable::part_of(const ClientId& client, StepId id) {
+  const auto found = records_.find(id);
+  if (found == records_.end() || found->second.state != StepState::open) return nullptr;
+  const auto part = found->second.parts.find(client);
+  const bool within = part != found->second.parts.end() && !part->second;
+  return within ? &found->second : nullptr;
+}
+
+Status StepTable::add(const ClientId& client, StepId id, const StepContents& contents) {
+  StepRecord* record = part_of(client, id);
+  if (record == nullptr) {
+    const StepRecord* known = find(id);
+    return not_open(known == nullptr ? "" : known->why);
+  }
+  std::int64_t bytes = record->bytes;
+  for (const StepVariable& variable : contents.variables) {
+    const auto found = record->variables.find(variable.name);
+    if (found == record->variables.end()) {
+      bytes += bytes_of(variable);
+      continue;
+    }
+    StepVariable merged = found->second;
+    if (Status status = merge(merged, variable); !status) return status;
+  }
+  for (const Attribute& attribute : contents.attributes) {
+    const auto found = record->attributes.find({attribute.variable, attribute.key});
+    if (found == record->attributes.end()) {
+      bytes += bytes_of(attribute);
+    } else if (found->second != attribute.value) {
+      return Error{ErrorCode::invalid_argument,
+                   "the attribute " + in_quotes(attribute.key) + " of " +
+                       (attribute.variable.empty() ? step_of(record->number)
+                                                   : in_quotes(attribute.variable)) +
+                       " has another value by another writer",
+                   "let one writer set it, or all the same"};
+    }
+  }
+  if (bytes > limits_.attribute_bytes) {
+    return limit_reached("the bytes of a step's attributes, with the list of its variables, are " +
+                             std::to_string(bytes) + ", above",
+                         limits_.attribute_bytes, "staging_attribute_bytes");
+  }
+  record->bytes = bytes;
+  for (const StepVariable& variable : contents.variables) {
+    const auto [found, is_new] = record->variables.emplace(variable.name, variable);
+    if (!is_new) (void)merge(found->second, variable);
+  }
+  for (const Attribute& attribute : contents.attributes) {
+    record->attributes[{attribute.variable, attribute.key}] = attribute.value;
+  }
+  return {};
+}
+
+Result<const StepRecord*> StepTable::end(const ClientId& client, StepId id,
+                                         const StepContents& contents) {
+  const auto found = records_.find(id);
+  if (found == records_.end()) return not_open("");
+  StepRecord& record = found->second;
+  const auto part = record.parts.find(client);
+  if (part == record.parts.end()) return not_open("");
+  if (part->second || record.state != StepState::open) return &record;
+  if (Status status = add(client, id, contents); !status) return status.error();
+  part->second = true;
+  clients_.at(client).within.erase(id);
+  const bool all = std::all_of(record.parts.begin(), record.parts.end(),
+                               [](const auto& one) { return one.second; });
+  if (all && std::ssize(record.parts) == record.writers) end_whole(record);
+  return &record;
+}
+
+void StepTable::give_up(const ClientId& client, StepId id, const std::string& why) {
+  StepRecord* record = part_of(client, id);
+  if (record != nullptr) end_broken(*record, step_of(record->number) + " was given up: " + why);
+}
+
+void StepTable::end_whole(StepRecord& record) {
+  record.state = StepState::whole;
+  open_.erase(record.id);
+  unsettled_.insert(record.id);
+  ended_.push_back({record.id, true});
+  whole_.insert(record.number);
+  trim();
+}
+
+void StepTable::end_broken(StepRecord& record, std::string why) {
+  record.state = StepState::broken;
+  record.why = std::move(why);
+  record.variables.clear();
+  record.attributes.clear();
+  open_.erase(record.id);
+  unsettled_.insert(record.id);
+  ended_.push_back({record.id, false});
+  broken_.push_back(record.id);
+  for (const auto& [client, ended] : record.parts) {
+    const auto writer = clients_.find(client);
+    if (writer != clients_.end()) writer->second.within.erase(record.id);
+  }
+  trim();
+}
+
+/// Forgets steps beyond the limits. A broken one that is not settled stays.
+void StepTable::trim() {
+  while (versions_max_ > 0 && std::ssize(whole_) > versions_max_) {
+    const StepId lowest = by_number_.at(*whole_.begin());
+    if (!records_.at(lowest).settled) break;
+    erase(lowest);
+  }
+  while (broken_.size() > broken_max && records_.at(broken_.front()).settled) {
+    erase(broken_.front());
+  }
+}
+
+void StepTable::erase(StepId id) {
+  const auto found = records_.find(id);
+  const StepRecord& record = found->second;
+  if (record.state == StepState::whole) whole_.erase(record.number);
+  if (record.state == StepState::broken) std::erase(broken_, id);
+  const auto number = by_number_.find(record.number);
+  if (number != by_number_.end() && number->second == id) by_number_.erase(number);
+  unsettled_.erase(id);
+  records_.erase(found);
+}
+
+bool StepTable::lost(const ClientId& client, const std::string& name) {
+  const auto writer = clients_.find(client);
+  if (writer == clients_.end() || writer->second.lost) return writer != clients_.end();
+  writer->second.lost = true;
+  for (const StepId id : std::set(writer->second.within)) {
+    StepRecord& record = records_.at(id);
+    end_broken(record, "the writer " + in_quotes(name) + " of " + step_of(record.number) +
+                           " was lost within it");
+  }
+  return true;
+}
+
+void StepTable::came_back(const ClientId& client) {
+  const auto writer = clients_.find(client);
+  if (writer != clients_.end()) writer->second.lost = false;
+}
+
+bool StepTable::gone(const ClientId& client, bool cleanly) {
+  if (clients_.erase(client) == 0) return false;
+  deaths_ += cleanly ? 0 : 1;
+  return true;
+}
+
+const StepRecord* StepTable::find(StepId id) const {
+  const auto found = records_.find(id);
+  return found == records_.end() ? nullptr : &found->second;
+}
+
+StepState StepTable::state(StepId id) const {
+  const StepRecord* record = find(id);
+  return record == nullptr ? StepState::broken : record->state;
+}
+
+Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
+  Found found;
+  if (query.choice == VersionChoice::latest) {
+    const auto above = whole_.upper_bound(query.number);
+    found.why = "no step is whole yet";
+    if (above != whole_.begin()) found.record = find(by_number_.at(*std::prev(above)));
+    return found;
+  }
+  const bool exact = query.choice == VersionChoice::exact;
+  auto one = exact ? by_number_.find(query.number) : by_number_.upper_bound(query.number);
+  for (; one != by_number_.end(); ++one) {
+    const StepRecord& record = records_.at(one->second);
+    if (record.state == StepState::whole) {
+      found.record = &record;
+      return found;
+    }
+    if (record.state == StepState::open) {
+      const auto ended = std::count_if(record.parts.begin(), record.parts.end(),
+                                       [](const auto& part) { return part.second; });
+      found.why = step_of(record.number) + " has been ended by " + std::to_string(ended) + " of " +
+                  std::to_string(record.writers) + " writers";
+      return found;
+    }
+    found.broken.push_back({record.number, record.why});
+    if (exact) break;
+  }
+  if (exact && found.broken.empty() && highest_ && query.number <= *highest_) {
+    return Error{ErrorCode::not_found, "there is no " + step_of(query.number) +
+                                           ": it was never written, or was discarded"};
+  }
+  found.why = exact ? step_of(query.number) + " has not begun yet"
+                    : "no step after " + std::to_string(query.number) + " has begun yet";
+  if (query.number == INT64_MIN) found.why = "no step has begun yet";
+  return found;
+}
+
+Ending StepTable::ending() const {
+  const auto is_connected = [](const auto& one) { return !one.second.lost; };
+  if (came_ == 0 || std::any_of(clients_.begin(), clients_.end(), is_connected)) {
+    return Ending::none;
+  }
+  return clients_.empty() && deaths_ == 0 ? Ending::closed : Ending::died;
+}
+
+std::vector<UnsettledStep> StepTable::take_unsettled(ClientConnection client) {
+  std::vector<UnsettledStep> taken;
+  for (const StepId id : unsettled_) {
+    StepRecord& record = records_.at(id);
+    if (record.settler) continue;
+    if (taken.size() == settled_at_once) break;
+    record.settler = client;
+    taken.push_back({id, record.state == StepState::whole});
+  }
+  return taken;
+}
+
+bool StepTable::take_unsettled(ClientConnection client, StepId id) {
+  if (!unsettled_.contains(id)) return false;
+  StepRecord& record = records_.at(id);
+  if (record.settler) return false;
+  record.settler = client;
+  return true;
+}
+
+void StepTable::settled(StepId id, bool done) {
+  const auto found = records_.find(id);
+  if (found == records_.end() || found->second.state == StepState::open) return;
+  found->second.settler.reset();
+  found->second.settled = found->second.settled || done;
+  if (!done) return;
+  unsettled_.erase(id);
+  trim();
+}
+
+void StepTable::drop_settler(ClientConnection client) {
+  for (const StepId id : unsettled_) {
+    StepRecord& record = records_.at(id);
+    if (record.settler == client) record.settler.reset();
+  }
+}
+
+bool StepTable::forget(StepId id) {
+  const StepRecord* record = find(id);
+  if (record == nullptr || record->state != StepState::whole) return false;
+  erase(id);
+  return true;
+}
+
+void StepTable::discarded(const std::string& variable, std::int64_t version) {
+  const auto number = by_number_.find(version);
+  if (number == by_number_.end()) return;
+  const StepRecord& record = records_.at(number->second);
+  if (record.state != StepState::whole || !record.variables.contains(variable)) return;
+  erase(record.id);
+}
+
+}  // namespace tranship::staging

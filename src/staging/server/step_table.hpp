@@ -1,0 +1,144 @@
+// The steps of a group of servers, on the first of them: who writes each, what it has, and whether
+// it is whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "staging/model/leases.hpp"
+#include "staging/model/limits.hpp"
+#include "staging/model/requests.hpp"
+#include "staging/model/steps.hpp"
+#include "staging/model/variable.hpp"
+
+namespace tranship::staging {
+
+/// One attempt to write a step.
+struct StepRecord {
+  StepId id = 0;
+  std::int64_t number = 0;
+  int writers = 1;                 ///< Clients that write it.
+  std::map<ClientId, bool> parts;  ///< Those that have begun it, and whether they have ended it.
+  StepState state = StepState::open;
+  std::string why;  ///< Why it is broken.
+  std::map<std::string, StepVariable> variables;
+  std::map<std::pair<std::string, std::string>, std::string> attributes;
+  std::int64_t bytes = 0;                     ///< Of the variables' and attributes' texts.
+  bool settled = false;                       ///< Whether all servers know that it has ended.
+  std::optional<ClientConnection> settler{};  ///< The client that tells them.
+};
+
+/// Decides when a step is whole or broken, once for each, and in one place: all that readers see of
+/// it follows from that. Steps are begun in rising order, by each client and by all. A broken one
+/// may be begun again while it is the highest; it has another id then.
+/// Laws: a step becomes whole when as many clients as it has writers have ended their parts, and
+/// broken when one of them gives it up, or is lost, within its part, or when its writers have all
+/// gone on to a higher step without it; it is neither before, and never both. Costs are logarithms,
+/// and linear in what a request contains. Not thread-safe.
+class StepTable {
+ public:
+  /// Steps that may be open at a time, and broken ones that are remembered.
+  static constexpr std::size_t open_max = 1024;
+  static constexpr std::size_t broken_max = 1024;
+  /// Ended steps that one reply hands to a client to settle.
+  static constexpr std::size_t settled_at_once = 16;
+
+  /// `versions_max`: Whole steps that are kept; 0: as many as limits allow.
+  StepTable(const Limits& limits, int versions_max)
+      : limits_(limits), versions_max_(versions_max) {}
+
+  /// Lets a client write a step, which begins with the first of its writers.
+  /// @error invalid_argument if the step is whole, lower than one that was begun before, has
+  /// another
+  ///        number of writers, or the client has begun it before; out_of_memory for a limit
+  Result<StepId> begin(const ClientId& client, std::int64_t number, int writers);
+  /// Adds to what the step has.
+  /// @error not_found unless it is open and the client is within it; invalid_argument if it does
+  /// not
+  ///        fit what other writers have; out_of_memory for a limit
+  Status add(const ClientId& client, StepId id, const StepContents& contents);
+  /// Ends the client's part. Returns the record: a repeated request gets the same answer, and a
+  /// step that is broken stays so.
+  /// @error as add(); not_found if nothing is known of the step
+  Result<const StepRecord*> end(const ClientId& client, StepId id, const StepContents& contents);
+  /// Breaks a step within which the client is. Otherwise does nothing.
+  void give_up(const ClientId& client, StepId id, const std::string& why);
+
+  /// As those of Registry. A client that is lost breaks the steps within which it is. `name`: Its
+  /// name. Return whether it wrote steps.
+  bool lost(const ClientId& client, const std::string& name);
+  void came_back(const ClientId& client);
+  bool gone(const ClientId& client, bool cleanly);
+
+  /// What a reader's question finds.
+  struct Found {
+    const StepRecord* record = nullptr;  ///< Whole; null: there is none yet.
+    std::string why;                     ///< Why there is none yet.
+    std::vector<BrokenStep> broken;      ///< Passed by, in rising order.
+  };
+  /// Finds a whole step. `next` waits for open ones that are lower.
+  /// @error not_found for an exact one that was forgotten
+  Result<Found> find(const StepQuery& query) const;
+  /// Returns null if nothing is known of the step.
+  const StepRecord* find(StepId id) const;
+  /// Returns the state of a step, broken if nothing is known of it.
+  StepState state(StepId id) const;
+  /// Returns whether clients write steps, or will.
+  Ending ending() const;
+
+  /// Returns the steps that have ended since the last call: id, and whether it is whole.
+  std::vector<UnsettledStep> take_ended() { return std::exchange(ended_, {}); }
+  /// Returns ended steps that nobody settles, which the client does from now on.
+  std::vector<UnsettledStep> take_unsettled(ClientConnection client);
+  /// Returns whether a step has ended and nobody settles it; the client does so from now on.
+  bool take_unsettled(ClientConnection client, StepId id);
+  /// Records that all servers know that the step has ended, or that the client could not tell them.
+  void settled(StepId id, bool done);
+  /// The client settles nothing any more.
+  void drop_settler(ClientConnection client);
+
+  /// Forgets a whole step. Returns whether it was there.
+  bool forget(StepId id);
+  /// Forgets the whole step that has a variable at a version, which was discarded.
+  void discarded(const std::string& variable, std::int64_t version);
+
+  std::size_t size() const { return records_.size(); }
+
+ private:
+  StepRecord* part_of(const ClientId& client, StepId id);
+  void end_whole(StepRecord& record);
+  void end_broken(StepRecord& record, std::string why);
+  void break_left(const StepRecord& higher);
+  void trim();
+  void erase(StepId id);
+
+  Limits limits_;
+  int versions_max_;
+  StepId last_ = 0;
+  std::optional<std::int64_t> highest_;  ///< The highest number that was begun.
+  std::map<StepId, StepRecord> records_;
+  std::map<std::int64_t, StepId> by_number_;  ///< The last attempt of each.
+  std::set<StepId> open_;
+  std::set<StepId> unsettled_;
+  std::vector<UnsettledStep> ended_;  ///< Since the last take_ended().
+  std::deque<StepId> broken_;         ///< In the order in which they broke.
+  std::set<std::int64_t> whole_;      ///< Numbers.
+  struct Writer {
+    bool lost = false;
+    std::int64_t highest = INT64_MIN;  ///< The highest step that it has begun.
+    std::set<StepId> within;           ///< Open steps that it has begun and not ended.
+  };
+  std::map<ClientId, Writer> clients_;  ///< Those that have written steps, and are not gone.
+  int came_ = 0;
+  int deaths_ = 0;
+};
+
+}  // namespace tranship::staging

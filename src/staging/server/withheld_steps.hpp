@@ -1,0 +1,68 @@
+// What was put within steps that are not whole yet: no reader sees it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "staging/model/box.hpp"
+#include "staging/model/version_set.hpp"
+
+namespace tranship::staging {
+
+/// What one server withholds of a step. Objects and entries may have been discarded meanwhile.
+struct WithheldStep {
+  struct Object {
+    std::uint64_t number = 0;
+    std::uint64_t order = 0;  ///< Of its commit.
+  };
+  /// A box without elements.
+  struct Empty {
+    std::string variable;
+    std::uint64_t incarnation = 0;
+    std::int64_t version = 0;
+    Box box;
+    std::uint32_t dimensions = 0;  ///< As Extent::empty_dimensions.
+  };
+  std::vector<Object> objects;
+  std::vector<std::uint64_t> entries;  ///< Numbers of index entries, from their begin on.
+  std::vector<Empty> empties;
+};
+
+/// Withheld steps by their numbers, and those that have ended. Steps end nearly in the order of
+/// their numbers: of more than `gaps_max` that have not ended between others that have, the lowest
+/// count as ended. Costs are logarithms. Not thread-safe.
+class WithheldSteps {
+ public:
+  static constexpr std::size_t gaps_max = 4096;
+
+  WithheldStep& of(std::uint64_t step) { return steps_[step]; }
+  /// Returns null if nothing of the step is withheld.
+  WithheldStep* find(std::uint64_t step) {
+    const auto found = steps_.find(step);
+    return found == steps_.end() ? nullptr : &found->second;
+  }
+  /// Removes a step, and remembers that it has ended.
+  WithheldStep end(std::uint64_t step) {
+    const auto number = static_cast<std::int64_t>(step);
+    ended_.insert(number, number);
+    const auto found = steps_.find(step);
+    if (found == steps_.end()) return {};
+    WithheldStep withheld = std::move(found->second);
+    steps_.erase(found);
+    return withheld;
+  }
+  bool has_ended(std::uint64_t step) const {
+    return ended_.contains(static_cast<std::int64_t>(step));
+  }
+  std::size_t size() const { return steps_.size(); }
+
+ private:
+  std::map<std::uint64_t, WithheldStep> steps_;
+  VersionSet ended_{VersionSet::Excess::join, gaps_max};
+};
+
+}  // namespace tranship::staging
