@@ -175,19 +175,15 @@ Array named(Array array, const std::string& type) {
 
 bool put(BoundClient& self, const std::string& variable, std::int64_t version, nb::handle array,
          const std::vector<std::int64_t>& lower, double timeout, nb::handle after, bool checksum,
-         const std::string& type, bool waits) {
+         const std::string& type, bool waits, staging::StepId step) {
   const Array source = named(array_of(array, false), type);
   const std::vector<Event> events = events_of(after);
+  const staging::PutOptions options{milliseconds(timeout), events, checksum, step};
   if (!waits) {
-    return unwrap(run([&] {
-      return self.client->put_at_once(variable, version, source, lower, milliseconds(timeout),
-                                      events, checksum);
-    }));
+    return unwrap(
+        run([&] { return self.client->put_at_once(variable, version, source, lower, options); }));
   }
-  unwrap(run([&] {
-    return self.client->put(variable, version, source, lower, milliseconds(timeout), events,
-                            checksum);
-  }));
+  unwrap(run([&] { return self.client->put(variable, version, source, lower, options); }));
   return true;
 }
 
@@ -362,15 +358,118 @@ void remove(BoundClient& self, const std::string& variable) {
   unwrap(run([&] { return self.client->remove(variable); }));
 }
 
+/// Variable (empty: of the step, or of the run), key, and JSON text.
+using AttributeTuple = std::tuple<std::string, std::string, std::string>;
+
+std::vector<AttributeTuple> described(const std::vector<staging::Attribute>& attributes) {
+  std::vector<AttributeTuple> all;
+  for (const auto& one : attributes) all.emplace_back(one.variable, one.key, one.value);
+  return all;
+}
+
+nb::dict described(const staging::StepVariable& variable) {
+  nb::dict one;
+  one["name"] = variable.name;
+  one["type"] = variable.type;
+  one["boxes"] = variable.boxes;
+  one["bounds"] = variable.bounds ? nb::cast(corners_of(*variable.bounds)) : nb::none();
+  return one;
+}
+
+/// Returns what is asked for of a whole step: its number, variables and attributes, and the steps
+/// that were passed by. waits: False: it returns no number where it would have to wait.
+std::tuple<std::optional<std::int64_t>, nb::list, std::vector<AttributeTuple>, Skipped> find_step(
+    BoundClient& self, const std::string& which, std::int64_t number, double timeout, bool waits) {
+  const GetRequest request = request_of("step", which, number, {}, {});
+  const staging::StepQuery query{request.choice, request.version};
+  std::vector<staging::BrokenStep> broken;
+  std::optional<staging::FoundStep> step;
+  if (waits) {
+    auto found = run([&] { return self.client->find_step(query, milliseconds(timeout), &broken); });
+    if (!found && (broken.empty() || !is_end(found.error()))) raise(found.error());
+    if (found) step = std::move(*found);
+  } else {
+    step =
+        unwrap(run([&] { return self.client->find_step_at_once(query, milliseconds(timeout)); }));
+  }
+  Skipped passed;
+  for (const staging::BrokenStep& one : broken) passed.emplace_back(one.number, one.why);
+  nb::list variables;
+  if (!step) return {std::nullopt, variables, {}, passed};
+  for (const auto& one : step->contents.variables) variables.append(described(one));
+  return {step->number, variables, described(step->contents.attributes), passed};
+}
+
+void bind_steps(nb::class_<BoundClient>& client) {
+  client
+      .def(
+          "begin_step",
+          [](BoundClient& self, std::int64_t number, int writers, double timeout) {
+            return unwrap(run(
+                [&] { return self.client->begin_step(number, writers, milliseconds(timeout)); }));
+          },
+          nb::arg("number"), nb::arg("writers"), nb::arg("timeout"))
+      .def(
+          "set_step_attribute",
+          [](BoundClient& self, staging::StepId step, const std::string& variable,
+             const std::string& key, const std::string& value) {
+            unwrap(
+                run([&] { return self.client->set_step_attribute(step, {variable, key, value}); }));
+          },
+          nb::arg("step"), nb::arg("variable"), nb::arg("key"), nb::arg("value"))
+      .def(
+          "end_step",
+          [](BoundClient& self, staging::StepId step, double timeout) {
+            unwrap(run([&] { return self.client->end_step(step, milliseconds(timeout)); }));
+          },
+          nb::arg("step"), nb::arg("timeout"))
+      .def(
+          "give_up_step",
+          [](BoundClient& self, staging::StepId step, const std::string& why) {
+            unwrap(run([&] { return self.client->give_up_step(step, why); }));
+          },
+          nb::arg("step"), nb::arg("why"))
+      .def("find_step", &find_step, nb::arg("which"), nb::arg("number"), nb::arg("timeout"),
+           nb::arg("waits") = true,
+           nb::sig(
+               "def find_step(self, which: str, number: int, timeout: float, waits: bool = True) "
+               "-> tuple[int | None, list[dict[str, object]], list[tuple[str, str, str]], "
+               "list[tuple[int, str]]]"))
+      .def(
+          "discard_step",
+          [](BoundClient& self, std::int64_t number, double timeout) {
+            unwrap(run([&] { return self.client->discard_step(number, milliseconds(timeout)); }));
+          },
+          nb::arg("number"), nb::arg("timeout"))
+      .def(
+          "set_attributes",
+          [](BoundClient& self, const std::vector<AttributeTuple>& attributes) {
+            std::vector<staging::Attribute> all;
+            for (const auto& [variable, key, value] : attributes) {
+              all.push_back({variable, key, value});
+            }
+            unwrap(run([&] { return self.client->set_attributes(all); }));
+          },
+          nb::arg("attributes"))
+      .def(
+          "attributes_of",
+          [](BoundClient& self, const std::string& variable) {
+            return described(unwrap(run([&] { return self.client->attributes_of(variable); })));
+          },
+          nb::arg("variable"));
+}
+
 void bind_staging_client(nb::module_& module) {
-  nb::class_<BoundClient>(module, "StagingClientCore")
+  nb::class_<BoundClient> client(module, "StagingClientCore");
+  bind_steps(client);
+  client
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
                   nb::arg("timeout"),
                   nb::sig("def open(engine: EngineCore, contact: str, name: str, timeout: float) "
                           "-> StagingClientCore"))
       .def("put", &put, nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
            nb::arg("timeout"), nb::arg("after").none(), nb::arg("checksum") = false,
-           nb::arg("type") = "", nb::arg("waits") = true)
+           nb::arg("type") = "", nb::arg("waits") = true, nb::arg("step") = 0)
       .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
            nb::arg("upper"), nb::arg("out"), nb::arg("timeout"), nb::arg("type") = "",
            nb::arg("waits") = true)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .halo import Halo
     from .notices import Notice
     from .peer import Peer
-    from .staging import Staging, StagingServer, Subscription, Variable
+    from .staging import Staging, StagingServer, Step, Subscription, Variable
 
 __version__ = "0.1.0"
 
@@ -56,6 +56,7 @@ __all__ = [
     "SkippedVersionWarning",
     "Staging",
     "StagingServer",
+    "Step",
     "Subscription",
     "Timeout",
     "Variable",
@@ -70,7 +71,7 @@ _MODULES = {
     "halo": ("Halo",),
     "notices": ("Notice",),
     "peer": ("Peer",),
-    "staging": ("Staging", "StagingServer", "Subscription", "Variable"),
+    "staging": ("Staging", "StagingServer", "Step", "Subscription", "Variable"),
 }
 _SUBMODULES = ("arrays", "engine", "hardware", "profiles", "staging", "topology", "types")
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

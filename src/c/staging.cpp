@@ -164,7 +164,7 @@ Result<Move> checked(const Open& open, const char* variable, const tranship_arra
 }
 
 Status put(Client& client, std::int64_t version, const Move& move) {
-  return client.put(move.variable, version, move.array, move.lower, move.timeout);
+  return client.put(move.variable, version, move.array, move.lower, {move.timeout});
 }
 
 Status get(Client& client, VersionChoice which, std::int64_t& version, const Move& move) {
@@ -251,8 +251,7 @@ Status move_later(tranship_staging* staging, const char* variable, const transhi
 
 Result<bool> put_later(Client& client, std::int64_t version, const Move& move, bool waits) {
   if (!waits) {
-    return client.put_at_once(move.variable, version, move.array, move.lower, move.timeout, {},
-                              false);
+    return client.put_at_once(move.variable, version, move.array, move.lower, {move.timeout});
   }
   const Status status = put(client, version, move);
   return status ? Result<bool>(true) : Result<bool>(status.error());

@@ -36,11 +36,14 @@ from .arguments import (
     which_version,
     whole_version,
 )
+from .attributes import Attributes
 from .communicator import Communicator, agree_on_failure, broadcast_contact, receive_contact
 from .following import Gaps, VersionFollower
 from .futures import WAITS, Awaitable, Job, Waits, Workers
 from .gets import ALONE_S, Gets
 from .reader import GET_S, Corner, Info, Version
+from .step_writer import StepWriter
+from .steps import Start, StepFollower, Steps
 from .subscription import Subscription
 from .variable import Variable
 from .waiting import QUIET_S, on_terminal, say_waiting
@@ -246,6 +249,21 @@ class Staging(Gets, Closing):
         array = put_array(array)
         self._put(name, version, array, lower, after, checksum, check_seconds("timeout", timeout))
 
+    def _put_in_step(
+        self,
+        step: int,
+        name: str,
+        version: int,
+        array: Any,
+        lower: Corner | None,
+        timeout: float,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+    ) -> None:
+        array = put_array(array)
+        seconds = check_seconds("timeout", timeout)
+        self._put(name, version, array, lower, after, checksum, seconds, step=step)
+
     def _put(
         self,
         name: str,
@@ -256,6 +274,7 @@ class Staging(Gets, Closing):
         checksum: bool,
         seconds: float,
         waits: bool = True,
+        step: int = 0,
     ) -> bool:
         """Puts an array; returns False if it would have to wait, and must not."""
         array, text = as_elements(array)
@@ -270,6 +289,7 @@ class Staging(Gets, Closing):
             check_flag("checksum", checksum),
             text,
             waits,
+            step,
         )
 
     def nothing(self, name: str, version: SupportsIndex) -> None:
@@ -315,12 +335,25 @@ class Staging(Gets, Closing):
             Error: There is no thread for it; nothing was begun.
             Closed: This client was closed.
         """
+        return self._put_async_in_step(0, name, version, array, lower, timeout, after, checksum)
+
+    def _put_async_in_step(
+        self,
+        step: int,
+        name: str,
+        version: SupportsIndex,
+        array: Any,
+        lower: Corner | None,
+        timeout: float,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+    ) -> Awaitable[None]:
         array = in_calling_thread(put_array(array))
         events = list(after) if isinstance(after, Iterable) else after
         begun: list[Job] = []
 
         def attempt(left: float, waits: bool) -> Waits | None:
-            done = self._put(name, version, array, lower, events, checksum, left, waits)
+            done = self._put(name, version, array, lower, events, checksum, left, waits, step)
             return None if done else WAITS
 
         def wake(_: Event) -> None:
@@ -462,6 +495,85 @@ class Staging(Gets, Closing):
         left = max(end - time.monotonic(), 0.0)
         say_waiting(f'version {version} of "{name}"', left)
         return self._get(name, version, lower, upper, out, left)
+
+    def step(
+        self,
+        number: SupportsIndex,
+        *,
+        writers: SupportsIndex | None = None,
+        timeout: float = 30.0,
+    ) -> StepWriter:
+        """Returns a step to be written: ``with staging.step(3) as step:``.
+
+        Readers see its variables and attributes all at once, when each of its writers has left its
+        block. Where one leaves it by an exception, or dies in it, nothing of the step is kept, and
+        the others get a `NotFound` that says so. Steps rise: a broken one may be written again
+        while it is the highest.
+
+        Args:
+            number: A whole number, which is the version of the step's variables.
+            writers: Number of clients that write the step; None: all of the communicator that the
+                client was opened with, or 1 if there is none.
+            timeout: Seconds for the servers' answers to the begin and the end of the step.
+
+        Raises:
+            InvalidArgument: An argument has a wrong type.
+        """
+        count = (self._writers or 1) if writers is None else writers
+        return StepWriter(
+            self,
+            whole_version(number),
+            check_whole("writers", count, least=1, bits=31),
+            check_seconds("timeout", timeout),
+        )
+
+    def steps(
+        self,
+        start: Start = "first",
+        *,
+        every: SupportsIndex = 1,
+        timeout: float = 3600.0,
+        gaps: Gaps = "skip",
+    ) -> Steps:
+        """Follows the steps: yields each one, in rising order, once it is whole.
+
+        Loops of coroutines follow them, too: ``async for step in staging.steps()``. Broken steps
+        are passed by. Ends when all processes that wrote steps have closed.
+
+        Args:
+            start: The first step: "first", the lowest that is kept; "latest", the highest that is
+                whole now, or else the first to come; "next", the first that becomes whole after
+                this call; or a number.
+            every: 2 for every second whole step from the first on, and so on.
+            timeout: Seconds to wait for each step.
+            gaps: What happens with a broken step: "skip" warns with a `SkippedVersionWarning` that
+                says why it is broken, "error" raises.
+
+        Raises:
+            NotFound: With ``gaps="error"``: a step is broken.
+            PeerLost: A process that wrote steps has died, and all whole ones have come; or the
+                first server has exited.
+            Timeout: No step came for `timeout` seconds.
+            Closed: This client was closed.
+            InvalidArgument: An argument has a wrong type; raised by the call itself.
+        """
+        seconds = check_seconds("timeout", timeout)
+        return Steps(self, StepFollower(self, start, every, gaps), seconds)
+
+    def discard_step(self, number: SupportsIndex) -> None:
+        """Discards a whole step: no reader finds it any more, and its variables' versions go.
+
+        Gets that read them go on.
+
+        Raises:
+            NotFound: There is no such step, or it is not whole.
+        """
+        self._core.discard_step(whole_version(number), GET_S)
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attributes of the run: ``staging.attributes["code"] = "LBM 3.1"``."""
+        return Attributes(self._core)
 
     def __getitem__(self, name: str) -> Variable:
         """Returns a variable, to be indexed as a NumPy array: ``staging["energy"][3, 0:64, :]``.

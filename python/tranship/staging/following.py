@@ -12,7 +12,7 @@ from ..errors import InvalidArgument, NotFound, SkippedVersionWarning
 from .arguments import corner_of, whole_version
 from .reader import FIRST, Corner, Reader, VariableBox
 
-__all__ = ["Gaps", "VersionFollower"]
+__all__ = ["Gaps", "VersionFollower", "warn_skipped"]
 
 Gaps = Literal["skip", "error"]
 """What happens when a version will never be whole."""
@@ -94,14 +94,23 @@ class VersionFollower:
             NotFound: A version will never be whole, and ``gaps="error"``.
         """
         skipped, self._skipped = self._skipped, []
-        for _, why in skipped:
-            text = f"a version is passed by, since it will never be whole: {why}"
-            if self._gaps == "error":
-                raise NotFound(
-                    f"a version will never be whole: {why}",
-                    'follow with gaps="skip", or have each process that has nothing say so',
-                )
-            warnings.warn(text, SkippedVersionWarning, stacklevel=outside())
+        warn_skipped("version", [why for _, why in skipped], self._gaps)
+
+
+def warn_skipped(what: str, reasons: list[str], gaps: Gaps) -> None:
+    """Warns of versions or steps that were passed by, or raises for the first of them.
+
+    Raises:
+        NotFound: There is one, and ``gaps="error"``.
+    """
+    for why in reasons:
+        if gaps == "error":
+            raise NotFound(
+                f"a {what} will never be whole: {why}",
+                'follow with gaps="skip", or have each process that has nothing say so',
+            )
+        text = f"a {what} is passed by, since it will never be whole: {why}"
+        warnings.warn(text, SkippedVersionWarning, stacklevel=outside())
 
 
 def outside() -> int:

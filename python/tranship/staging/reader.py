@@ -83,6 +83,17 @@ class Reader(Protocol):
         """Returns a box of a variable; see `Staging.get`."""
         ...
 
+    def _get(
+        self,
+        name: str,
+        version: Version,
+        lower: Corner | None,
+        upper: Corner | None,
+        out: Any,
+        seconds: float,
+        waits: bool = True,
+    ) -> Any: ...
+
     def _box(
         self, name: str, lower: Corner | None, upper: Corner | None, timeout: float | None
     ) -> VariableBox: ...

@@ -12,6 +12,7 @@ from ..arguments import check_seconds, guard_methods
 from ..closing import refuse_pickling
 from ..errors import Closed, InvalidArgument, OutOfRange, PeerLost, Timeout
 from .arguments import box_of_index, variable_name, which_version, whole_version
+from .attributes import Attributes
 from .following import Gaps, VersionFollower
 from .reader import GET_S, Corner, Reader, VariableBox, Version
 from .versions import Versions
@@ -95,6 +96,11 @@ class Variable:
         if which != "exact":
             number, _ = self.staging._version_box(self.name, which, number, seconds)
         return number, seconds
+
+    @property
+    def attributes(self) -> Attributes:
+        """The attributes of the variable, which need not exist yet."""
+        return Attributes(self.staging._core, self.name)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -213,10 +213,8 @@ auto Client::call(const Call& body) -> decltype(body()) {
 }
 
 Status Client::put(const std::string& variable, std::int64_t version, const Array& array,
-                   const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
-                   std::span<const Event> after, bool checksum) {
-  return call(
-      [&] { return put_inside(variable, version, array, lower, timeout, after, checksum); });
+                   const std::vector<std::int64_t>& lower, const PutOptions& options) {
+  return call([&] { return put_inside(variable, version, array, lower, options); });
 }
 
 Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
@@ -259,6 +257,43 @@ Status Client::discard(const std::string& variable, std::int64_t version) {
   return call([&] { return catalog_.discard(variable, version); });
 }
 
+Result<StepId> Client::begin_step(std::int64_t number, int writers,
+                                  std::chrono::milliseconds timeout) {
+  return call([&] { return catalog_.steps().begin(number, writers, end_ns(timeout)); });
+}
+
+Status Client::set_step_attribute(StepId step, const Attribute& attribute) {
+  return call([&] { return catalog_.steps().add(step, attribute); });
+}
+
+Status Client::end_step(StepId step, std::chrono::milliseconds timeout) {
+  return call([&] { return catalog_.steps().end(step, end_ns(timeout)); });
+}
+
+Status Client::give_up_step(StepId step, const std::string& why) {
+  return call([&] {
+    catalog_.steps().give_up(step, why);
+    return Status{};
+  });
+}
+
+Result<FoundStep> Client::find_step(const StepQuery& query, std::chrono::milliseconds timeout,
+                                    std::vector<BrokenStep>* broken) {
+  return call([&] { return catalog_.steps().find(query, end_ns(timeout), broken); });
+}
+
+Status Client::discard_step(std::int64_t number, std::chrono::milliseconds timeout) {
+  return call([&] { return catalog_.discard_step(number, end_ns(timeout)); });
+}
+
+Status Client::set_attributes(const std::vector<Attribute>& attributes) {
+  return call([&] { return catalog_.steps().set(attributes); });
+}
+
+Result<std::vector<Attribute>> Client::attributes_of(const std::string& variable) {
+  return call([&] { return catalog_.steps().attributes_of(variable); });
+}
+
 Result<std::vector<VariableInfo>> Client::list() {
   return call([&] { return catalog_.list(); });
 }
@@ -272,29 +307,32 @@ Result<int> Client::clients(std::chrono::milliseconds timeout) {
 }
 
 Status Client::put_inside(const std::string& variable, std::int64_t version, const Array& array,
-                          const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
-                          std::span<const Event> after, bool checksum) {
+                          const std::vector<std::int64_t>& lower, const PutOptions& options) {
   const std::int64_t begin = links_->now_ns();
   if (Status status = check_one_field(array); !status) return status;
   std::uint32_t empty_dimensions = 0;
   auto box = box_of(array, lower, &empty_dimensions);
   if (!box) return box.error();
   const Field& field = array.view.mapping->fields()[0].field;
-  const PutRequest request{variable, version, *box, field.type, field.bytes};
+  PutRequest request{variable, version, *box, field.type, field.bytes};
+  request.step = options.step;
+  if (Status status = catalog_.steps().check_open(options.step); !status) return status;
+  const std::int64_t end = begin + std::chrono::nanoseconds(options.timeout).count();
   if (empty_dimensions != 0) {
-    const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
-    const Status written = await(after, end);
-    return written ? catalog_.put_empty(request, empty_dimensions, end) : written;
+    Status done = await(options.after, end);
+    if (done) done = catalog_.put_empty(request, empty_dimensions, end);
+    if (done) catalog_.steps().add(options.step, {variable, field.type, field.bytes, {}, 0});
+    return done;
   }
   Timed call(engine_.trace(), *links_,
              [&] { return call_span("put", variable, *box, array.view.bytes()); });
   call.note("version", version);
-  const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
-  const auto path = put_object({request, array, end, after, checksum});
+  const auto path = put_object({request, array, end, options.after, options.checksum});
   if (!path) {
     call.note(NoWaits::met_now() ? "put off" : "failed", path.error().text());
     return path.error();
   }
+  catalog_.steps().add(options.step, {variable, field.type, field.bytes, *box, 1});
   const std::lock_guard lock(mutex_);
   traffic_of(variable).puts.add(1, array.view.bytes(), *path, links_->now_ns() - begin);
   return {};
@@ -535,12 +573,11 @@ Status Client::take_parts(const LeasedBox& held, const Box& box, const Array& ta
 
 Result<bool> Client::put_at_once(const std::string& variable, std::int64_t version,
                                  const Array& array, const std::vector<std::int64_t>& lower,
-                                 std::chrono::milliseconds timeout, std::span<const Event> after,
-                                 bool checksum) {
+                                 const PutOptions& options) {
   const NoWaits none;
   // An event that goes on would make the put give back room that it has found.
-  Status status = await(after, 0);
-  if (!none.met()) status = put(variable, version, array, lower, timeout, after, checksum);
+  Status status = await(options.after, 0);
+  if (!none.met()) status = put(variable, version, array, lower, options);
   if (status) return true;
   return none.met() && !closed() ? Result<bool>(false) : Result<bool>(status.error());
 }
@@ -571,6 +608,15 @@ Result<std::optional<VersionExtent>> Client::find_version_at_once(
   auto found = find_version(query, timeout);
   if (found) return std::optional(std::move(*found));
   if (none.met() && !closed()) return std::optional<VersionExtent>();
+  return found.error();
+}
+
+Result<std::optional<FoundStep>> Client::find_step_at_once(const StepQuery& query,
+                                                           std::chrono::milliseconds timeout) {
+  const NoWaits none;
+  auto found = find_step(query, timeout);
+  if (found) return std::optional(std::move(*found));
+  if (none.met() && !closed()) return std::optional<FoundStep>();
   return found.error();
 }
 

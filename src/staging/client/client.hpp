@@ -24,6 +24,15 @@
 
 namespace tranship::staging {
 
+/// How an array is put.
+struct PutOptions {
+  std::chrono::milliseconds timeout{};
+  std::span<const Event> after{};  ///< The array is read when these have ended.
+  /// Whether a get that takes the object whole fails unless it gets the same bytes.
+  bool checksum = false;
+  StepId step = 0;  ///< The step that it belongs to, which this client has begun; 0: none.
+};
+
 /// Any thread may call any member; calls of several threads run at the same time. After close(),
 /// and in a fork, calls fail with `closed`; close() ends running calls with it.
 class Client {
@@ -38,13 +47,12 @@ class Client {
   /// Puts `array` as the box whose lower corner is `lower` (as many indices as it has dimensions).
   /// An array without elements says that this client has nothing there.
   /// When it returns, the object is visible to all clients, whole. Waits while the server is full.
-  /// Reads the array when the events `after` have ended, and finds room meanwhile. `checksum`:
-  /// Whether a get that takes the object whole fails unless it gets the same bytes.
+  /// Finds room while the events in `after` go on. Within a step, the version is its number, and
+  /// the object becomes visible with the step.
   /// @error invalid_argument for arrays of several fields, or that do not fit the variable;
   ///        timeout; peer_lost; the server's error; the first of the events' errors
   Status put(const std::string& variable, std::int64_t version, const Array& array,
-             const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
-             std::span<const Event> after = {}, bool checksum = false);
+             const std::vector<std::int64_t>& lower, const PutOptions& options);
 
   /// Waits until the box is complete, and copies it into `target`, whose extents are the box's.
   /// Returns its version.
@@ -57,9 +65,7 @@ class Client {
   /// other clients do, or for the events: nothing has changed then. Try again when notices() counts
   /// more than before, or after some 0.25 s.
   Result<bool> put_at_once(const std::string& variable, std::int64_t version, const Array& array,
-                           const std::vector<std::int64_t>& lower,
-                           std::chrono::milliseconds timeout, std::span<const Event> after,
-                           bool checksum);
+                           const std::vector<std::int64_t>& lower, const PutOptions& options);
   Result<std::optional<std::int64_t>> get_at_once(const GetRequest& request, const Array& target,
                                                   std::chrono::milliseconds timeout);
   Result<std::optional<VariableInfo>> describe_at_once(const std::string& variable,
@@ -91,6 +97,22 @@ class Client {
   /// (0: unknown). The variable then does not end before all of them have put and closed.
   /// @error invalid_argument if it does not fit the variable, or other definitions
   Status define(const std::string& variable, const Field& field, const Box& domain, int writers);
+
+  /// As in StepClient.
+  Result<StepId> begin_step(std::int64_t number, int writers, std::chrono::milliseconds timeout);
+  Status set_step_attribute(StepId step, const Attribute& attribute);
+  Status end_step(StepId step, std::chrono::milliseconds timeout);
+  Status give_up_step(StepId step, const std::string& why);
+  Result<FoundStep> find_step(const StepQuery& query, std::chrono::milliseconds timeout,
+                              std::vector<BrokenStep>* broken = nullptr);
+  /// Does as find_step(), but returns nothing where that would wait.
+  Result<std::optional<FoundStep>> find_step_at_once(const StepQuery& query,
+                                                     std::chrono::milliseconds timeout);
+  /// Discards a whole step with the versions of all its variables.
+  /// @error not_found if it is not there
+  Status discard_step(std::int64_t number, std::chrono::milliseconds timeout);
+  Status set_attributes(const std::vector<Attribute>& attributes);
+  Result<std::vector<Attribute>> attributes_of(const std::string& variable);
 
   /// Waits until a variable exists, and returns its element type and bounds. Without `bounds` only
   /// one server is asked, and the bounds are those of the first put.
@@ -137,8 +159,7 @@ class Client {
   auto call(const Call& body) -> decltype(body());
   Error why_ended(const Error& error) const;
   Status put_inside(const std::string& variable, std::int64_t version, const Array& array,
-                    const std::vector<std::int64_t>& lower, std::chrono::milliseconds timeout,
-                    std::span<const Event> after, bool checksum);
+                    const std::vector<std::int64_t>& lower, const PutOptions& options);
   Result<std::int64_t> get_inside(const GetRequest& request, const Array& target,
                                   std::chrono::milliseconds timeout);
   std::int64_t end_ns(std::chrono::milliseconds timeout) const {

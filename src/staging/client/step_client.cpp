@@ -54,7 +54,14 @@ Result<StepId> StepClient::begin(std::int64_t number, int writers, std::int64_t 
   return begun->id;
 }
 
+Status StepClient::check_open(StepId id) {
+  if (id == 0) return {};
+  const std::lock_guard lock(mutex_);
+  return open_.contains(id) ? Status{} : Status(broken_step("this client has ended the step"));
+}
+
 void StepClient::add(StepId id, const StepVariable& variable) {
+  if (id == 0) return;
   const std::lock_guard lock(mutex_);
   const auto open = open_.find(id);
   if (open == open_.end()) return;

@@ -30,7 +30,10 @@ class StepClient {
   /// Begins a step, which is whole when `writers` clients have begun and ended it.
   /// @error as StepTable::begin()
   Result<StepId> begin(std::int64_t number, int writers, std::int64_t end_ns);
-  /// Records that a box was put within a step; end() sends it. Null bounds: it has no elements.
+  /// @error not_found unless this client is within the step; never for step 0
+  Status check_open(StepId id);
+  /// Records that a box was put within a step, if it is not 0; end() sends it. No bounds: it has no
+  /// elements.
   void add(StepId id, const StepVariable& variable);
   /// Adds an attribute; end() sends it.
   /// @error invalid_argument if it does not fit a message

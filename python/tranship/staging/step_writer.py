@@ -1,0 +1,261 @@
+"""Steps that are written: seen whole, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future, wait
+from typing import Any, NoReturn, Protocol
+
+from .. import _core
+from .._core import Event
+from ..arguments import check_seconds, guard_methods
+from ..closing import refuse_pickling
+from ..errors import Error, InvalidArgument
+from .arguments import variable_name
+from .attributes import PendingAttributes, encoded
+from .futures import Awaitable
+from .reader import Corner
+
+__all__ = ["StepWriter", "VariableWriter"]
+
+
+class Putter(Protocol):
+    """The part of a client that writes steps."""
+
+    _core: _core.StagingClientCore
+
+    def _put_in_step(
+        self,
+        step: int,
+        name: str,
+        version: int,
+        array: Any,
+        lower: Corner | None,
+        timeout: float,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+    ) -> None: ...
+
+    def _put_async_in_step(
+        self,
+        step: int,
+        name: str,
+        version: int,
+        array: Any,
+        lower: Corner | None,
+        timeout: float,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+    ) -> Awaitable[None]: ...
+
+
+@guard_methods
+class VariableWriter:
+    """A variable of a step that is being written: ``step["energy"]``.
+
+    Attributes:
+        name: Its name.
+        attributes: What the step has of them; they are sent with its end.
+    """
+
+    def __init__(self, step: StepWriter, name: str, attributes: PendingAttributes) -> None:
+        self._step = step
+        self.name = name
+        self.attributes = attributes
+
+    def put(
+        self,
+        array: Any,
+        lower: Corner | None = None,
+        *,
+        timeout: float = 30.0,
+        after: Event | Iterable[Event] | None = None,
+        checksum: bool = False,
+    ) -> None:
+        """Puts an array as a box of the variable. Arguments and errors are as of `Staging.put`."""
+        self._step.put(self.name, array, lower, timeout=timeout, after=after, checksum=checksum)
+
+    def put_async(
+        self,
+        array: Any,
+        lower: Corner | None = None,
+        *,
+        timeout: float = 30.0,
+        after: Event | Iterable[Event] | None = None,
+        checksum: bool = False,
+    ) -> Awaitable[None]:
+        """Begins a `put` and returns a future; the step ends when it has, or fails as it does."""
+        return self._step.put_async(
+            self.name, array, lower, timeout=timeout, after=after, checksum=checksum
+        )
+
+    def __repr__(self) -> str:
+        return f"<VariableWriter {self.name!r} of {self._step!r}>"
+
+
+@guard_methods
+class StepWriter:
+    """A step that this process writes, alone or with others: ``with staging.step(3) as step:``.
+
+    Readers see all of it once each of its writers has left its ``with`` block, and nothing before.
+    Where a writer leaves the block by an exception, or dies in it, nothing of the step is kept, and
+    readers pass it by. `Staging.step` makes one.
+
+    Attributes:
+        number: The number of the step, which is the version of its variables.
+        attributes: Its attributes, as a dictionary; they are sent with its end.
+    """
+
+    def __init__(self, staging: Putter, number: int, writers: int, timeout: float) -> None:
+        self.number = number
+        self.attributes = PendingAttributes()
+        self._staging = staging
+        self._writers = writers
+        self._timeout = timeout
+        self._id = 0
+        self._ended = False
+        self._variables: dict[str, PendingAttributes] = {}
+        self._begun: list[Future[None]] = []
+
+    def __enter__(self) -> StepWriter:
+        """Begins the step.
+
+        Raises:
+            InvalidArgument: It is whole; a higher one was begun before; it has another number of
+                writers; or this client has begun it before.
+            Error: There are too many steps: a limit of the server is named.
+            PeerLost: The first server has exited.
+        """
+        if self._id or self._ended:
+            raise InvalidArgument(
+                f"step {self.number} was begun before", "make another one, with staging.step()"
+            )
+        self._id = self._staging._core.begin_step(self.number, self._writers, self._timeout)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None = None, *rest: object) -> None:
+        if self._ended or not self._id:
+            return
+        if kind is not None:
+            self._give_up(f"{kind.__name__}: {rest[0]}" if rest else kind.__name__)
+            return
+        self.end()
+
+    def end(self, *, timeout: float | None = None) -> None:
+        """Ends this process's part of the step, as leaving the ``with`` block does.
+
+        Waits for puts that were begun with `put_async`.
+
+        Args:
+            timeout: Seconds for the servers' answers; None: that of the step.
+
+        Raises:
+            NotFound: The step is broken: another writer has died in it, or given it up.
+            InvalidArgument: Another writer has set an attribute to another value.
+            Error: A put that was begun has failed, or a limit of the server was reached; the step
+                was given up.
+            Timeout: The first server did not answer; the step was given up.
+        """
+        seconds = self._timeout if timeout is None else check_seconds("timeout", timeout)
+        self._check_open()
+        try:
+            for put in self._begun:
+                put.result()
+            for variable, values in ("", self.attributes), *self._variables.items():
+                for key, value in values.items():
+                    name, text = encoded(key, value)
+                    self._staging._core.set_step_attribute(self._id, variable, name, text)
+        except BaseException as failure:
+            self._give_up(f"{type(failure).__name__}: {failure}")
+            raise
+        self._ended = True
+        self._staging._core.end_step(self._id, seconds)
+
+    def give_up(self, why: str = "it was given up") -> None:
+        """Breaks the step: nothing of it is kept, and readers pass it by.
+
+        Args:
+            why: What they are told.
+        """
+        self._check_open()
+        self._give_up(why)
+
+    def _give_up(self, why: str) -> None:
+        """Breaks the step, whatever fails: a client that cannot say so is lost, which breaks it."""
+        self._ended = True
+        try:
+            self._staging._core.give_up_step(self._id, why)
+        except Error:
+            pass
+        finally:
+            wait(self._begun)
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise InvalidArgument(
+                f"step {self.number} has ended", "put what belongs to it before its end"
+            )
+        if not self._id:
+            raise InvalidArgument(
+                f"step {self.number} has not begun",
+                f"write it as in: with staging.step({self.number}) as step: ...",
+            )
+
+    def put(
+        self,
+        name: str,
+        array: Any,
+        lower: Corner | None = None,
+        *,
+        timeout: float = 30.0,
+        after: Event | Iterable[Event] | None = None,
+        checksum: bool = False,
+    ) -> None:
+        """Puts an array as a box of a variable. Arguments and errors are as of `Staging.put`.
+
+        Raises:
+            InvalidArgument: The step has ended, or has not begun.
+            NotFound: It is broken: another writer has died in it, or given it up.
+        """
+        self._check_open()
+        self._staging._put_in_step(
+            self._id, name, self.number, array, lower, timeout, after, checksum
+        )
+
+    def put_async(
+        self,
+        name: str,
+        array: Any,
+        lower: Corner | None = None,
+        *,
+        timeout: float = 30.0,
+        after: Event | Iterable[Event] | None = None,
+        checksum: bool = False,
+    ) -> Awaitable[None]:
+        """Begins a `put` and returns a future; the step ends when it has, or fails as it does."""
+        self._check_open()
+        begun = self._staging._put_async_in_step(
+            self._id, name, self.number, array, lower, timeout, after, checksum
+        )
+        self._begun.append(begun)
+        return begun
+
+    def __getitem__(self, name: str) -> VariableWriter:
+        """Returns a variable to put to, which need not exist yet."""
+        return VariableWriter(
+            self, variable_name(name), self._variables.setdefault(name, PendingAttributes())
+        )
+
+    def __iter__(self) -> NoReturn:
+        """Refused: a step that is being written cannot be read."""
+        raise TypeError(
+            f"step {self.number} is being written; read whole ones, as in "
+            "for step in staging.steps(): ..."
+        )
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "open a Staging in each process, and write the same step there")
+
+    def __repr__(self) -> str:
+        state = "ended" if self._ended else "open" if self._id else "not begun"
+        return f"<StepWriter {self.number}: {state}>"

@@ -1,0 +1,309 @@
+"""Steps that are read: many variables and attributes of one number, seen whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NoReturn, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arguments import check_seconds, check_whole, guard_methods, shown
+from ..arrays.dtypes import dtype_of
+from ..closing import refuse_pickling
+from ..errors import InvalidArgument, NotFound
+from .arguments import box_of_index, corner_of, whole_version
+from .attributes import StepAttributes, decoded, missing
+from .following import Gaps, warn_skipped
+from .futures import WAITS
+from .reader import FIRST, GET_S, Corner, Info, Reader, VariableBox
+from .versions import Followed
+
+__all__ = ["Step", "StepFollower", "StepVariable", "Steps"]
+
+Start = SupportsIndex | Literal["first", "next", "latest"]
+"""The first step that is read."""
+
+
+@guard_methods
+class StepVariable:
+    """A variable of a whole step: ``step["energy"]``.
+
+    It is indexed as a NumPy array, and ``numpy.asarray`` makes one of all of it.
+
+    Attributes:
+        name: Its name.
+        step: The number of its step.
+        dtype: Element type.
+        lower: First indices of the box around what the step has of it.
+        upper: One past the last indices.
+        attributes: What the step has of them.
+    """
+
+    def __init__(
+        self, staging: Reader, number: int, info: Info, attributes: Mapping[str, Any]
+    ) -> None:
+        self._staging = staging
+        self.name = str(info["name"])
+        self.step = number
+        self.dtype: np.dtype[Any] = dtype_of(info["type"])
+        bounds = info["bounds"]
+        if bounds is None:  # what was put has no elements
+            lower, upper, _ = staging._core.version_extent(self.name, number, GET_S)
+            bounds = lower, upper
+        self.lower: tuple[int, ...] = tuple(bounds[0])
+        self.upper: tuple[int, ...] = tuple(bounds[1])
+        self.attributes = StepAttributes(f'"{self.name}" in step {number}', attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents of the box around what the step has of it."""
+        return tuple(b - a for a, b in zip(self.lower, self.upper, strict=True))
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.lower)
+
+    @property
+    def boxes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The boxes that were put, by their first indices, without those that later ones hide."""
+        boxes = self._staging._core.version_boxes(self.name, self.step, GET_S)
+        return [(tuple(lower), tuple(upper)) for lower, upper in boxes]
+
+    def get(
+        self,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        out: Any = None,
+        *,
+        timeout: float = GET_S,
+    ) -> Any:
+        """Gets a box. Nothing is waited for but the servers' answers: the step is whole.
+
+        Args:
+            lower: First indices of the box; None: those of all that the step has.
+            upper: One past its last indices; None: the same.
+            out: Target, on the host or a GPU, with any strides; None: a new array.
+            timeout: Seconds.
+
+        Returns:
+            `out`, or the new NumPy array.
+
+        Raises:
+            NotFound: The step does not have all of the box, or it was discarded.
+            Timeout: A server did not answer for `timeout` seconds.
+            PeerLost: A server has exited.
+            InvalidArgument: `out` has another shape or element type, or an argument a wrong type.
+        """
+        first = self.lower if lower is None else tuple(corner_of("lower", lower))
+        last = self.upper if upper is None else tuple(corner_of("upper", upper))
+        seconds = check_seconds("timeout", timeout)
+        target = VariableBox(first, last, self.dtype).empty() if out is None else out
+        got = self._staging._get(self.name, self.step, first, last, target, seconds, False)
+        if got is WAITS:
+            raise NotFound(
+                f'step {self.step} does not have all of "{self.name}" from {first} to {last}',
+                "look at its boxes",
+            )
+        return target
+
+    def __getitem__(self, index: Any) -> Any:
+        """Gets ``variable[0:64, :, 7]``, as NumPy reads indices.
+
+        Raises:
+            OutOfRange: An index or a range leaves the bounds.
+            InvalidArgument: The index has steps, lists of indices, or too many indices.
+            NotFound: The step does not have all of the box, or it was discarded.
+        """
+        cuts = list(index) if isinstance(index, tuple) else [index]
+        lower, upper, single = box_of_index(self.name, cuts, self.lower, self.upper)
+        wanted = VariableBox(lower, upper, self.dtype)
+        empty = any(a == b for a, b in zip(lower, upper, strict=True))
+        found = wanted.empty() if empty else self.get(lower, upper)
+        squeezed = np.squeeze(found, axis=single)
+        return squeezed if any(cut is Ellipsis for cut in cuts) else squeezed[()]
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> Any:
+        """Gets all of it.
+
+        Raises:
+            InvalidArgument: ``copy=False``: it lies at the servers.
+        """
+        if copy is False:
+            raise InvalidArgument(
+                f'"{self.name}" lies at the servers, and is copied from there',
+                "leave copy=False out",
+            )
+        return self.get() if dtype is None else self.get().astype(dtype)
+
+    def __len__(self) -> int:
+        """Returns the extent of the first dimension.
+
+        Raises:
+            TypeError: It has no dimensions.
+        """
+        if not self.shape:
+            raise TypeError(f'"{self.name}" has no dimensions')
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        """True, whatever its shape is."""
+        return True
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "get its array, and send that")
+
+    def __repr__(self) -> str:
+        return f"<StepVariable {self.name!r} of step {self.step}: {self.dtype}, {self.shape}>"
+
+
+class Step(Mapping[str, StepVariable]):
+    """A whole step: ``for step in staging.steps(): step["energy"]``.
+
+    It is a mapping of names to variables.
+
+    Attributes:
+        number: The number of the step.
+        attributes: Its attributes.
+    """
+
+    def __init__(
+        self,
+        staging: Reader,
+        number: int,
+        variables: list[Info],
+        attributes: list[tuple[str, str, str]],
+    ) -> None:
+        self.number = number
+        self._staging = staging
+        self._infos = {str(info["name"]): info for info in variables}
+        self._attributes: dict[str, dict[str, Any]] = {}
+        for variable, key, text in attributes:
+            self._attributes.setdefault(variable, {})[key] = decoded(key, text)
+        self.attributes = StepAttributes(f"step {number}", self._attributes.get("", {}))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of its variables, in their order."""
+        return tuple(self._infos)
+
+    def __getitem__(self, name: str) -> StepVariable:
+        if name not in self._infos:
+            raise missing(f"step {self.number}", "variable", name, self._infos)
+        return StepVariable(
+            self._staging, self.number, self._infos[name], self._attributes.get(name, {})
+        )
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._infos
+
+    def __bool__(self) -> bool:
+        """True, whether it has variables or not."""
+        return True
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling(self, "get its arrays, and send these")
+
+    def __repr__(self) -> str:
+        return f"<Step {self.number}: {', '.join(self._infos) or 'no variables'}>"
+
+
+def read_step(staging: Reader, which: str, number: int, timeout: float) -> Step:
+    """Waits for a whole step, and returns it.
+
+    Raises:
+        NotFound: It is broken, or was discarded.
+        Timeout: It was not whole for `timeout` seconds.
+        Closed: All processes that wrote steps have closed.
+        PeerLost: One of them has died.
+    """
+    found, variables, attributes, _ = staging._core.find_step(which, number, timeout)
+    assert found is not None, "a wait has an end"
+    return Step(staging, found, variables, attributes)
+
+
+class StepFollower:
+    """Waits for one whole step after another, in rising order.
+
+    Args:
+        staging: Client that is used.
+        start: The first step that is read.
+        every: How many whole steps to go on each time.
+        gaps: What `report` does about broken steps.
+
+    Raises:
+        InvalidArgument: An argument has a wrong type.
+    """
+
+    def __init__(self, staging: Reader, start: Start, every: SupportsIndex, gaps: Gaps) -> None:
+        if gaps not in ("skip", "error"):
+            raise InvalidArgument(f"gaps={shown(gaps)} is no choice", 'give "skip" or "error"')
+        self._staging = staging
+        self._every = check_whole("every", every, least=1, bits=63)
+        self._gaps = gaps
+        self._passed = 0
+        self._skipped: list[tuple[int, str]] = []
+        self._after = FIRST
+        if isinstance(start, str):
+            if start not in ("first", "next", "latest"):
+                raise InvalidArgument(
+                    f"start={shown(start)} is no start",
+                    'give "first", "next", "latest", or the number of a step',
+                )
+            if start != "first":
+                latest = staging._core.find_step("latest", 0, GET_S, False)[0]
+                if latest is not None:
+                    self._after = latest if start == "next" else latest - 1
+        else:
+            self._after = whole_version(start, ', "first", "next" or "latest"') - 1
+
+    def wait(self, timeout: float) -> Step | None:
+        """Waits for the next step. Call `report` afterwards.
+
+        Returns:
+            None if steps were passed by, and nothing is known of what comes after them.
+
+        Raises:
+            Timeout: No step came for so many seconds.
+            Closed: All processes that wrote steps have ended.
+            PeerLost: One of them has died, or a server has exited.
+        """
+        number, variables, attributes, skipped = self._staging._core.find_step(
+            "next", self._after, timeout
+        )
+        self._skipped += skipped
+        if skipped:
+            self._after = skipped[-1][0]
+        if number is None:
+            return None
+        self._after = number
+        self._passed += 1
+        if (self._passed - 1) % self._every:
+            return None
+        return Step(self._staging, number, variables, attributes)
+
+    def report(self) -> None:
+        """Warns of the steps that were passed by, or raises for the first of them.
+
+        Raises:
+            NotFound: A step is broken, and ``gaps="error"``.
+        """
+        skipped, self._skipped = self._skipped, []
+        warn_skipped("step", [why for _, why in skipped], self._gaps)
+
+
+class Steps(Followed[Step]):
+    """The whole steps, in rising order, as an iterator for loops and for coroutines.
+
+    `Staging.steps` makes one.
+    """
+
+    def __init__(self, staging: Reader, follower: StepFollower, timeout: float) -> None:
+        super().__init__(staging, "the next step", follower, timeout)
