@@ -37,9 +37,15 @@ struct Record {
   std::vector<std::string> wrong;
   int writers = 1;
   std::size_t variables = 1;
-  bool late = false;      ///< requests may be late: a failure may be that
-  bool discards = false;  ///< servers may discard versions
-  int seen = 0;           ///< steps that readers have seen whole
+  bool late = false;        ///< requests may be late: a failure may be that
+  bool discards = false;    ///< servers may discard versions
+  int seen = 0;             ///< steps that readers have seen whole
+  StepQueue queue{};        ///< how long steps are kept
+  int taken = 0;            ///< steps that members of groups have taken
+  bool keeps_used = false;  ///< only what all readers have released is freed
+  /// who has taken a step last, by group and number; and what was released there
+  std::map<std::pair<std::string, std::int64_t>, int> holders;
+  std::set<std::pair<std::string, std::int64_t>> released;
 
   void complain(const std::string& text) { wrong.push_back(text); }
   /// Returns whether a step may have been begun by some of its writers alone.
@@ -95,13 +101,20 @@ void write_step(StagingWorld& world, int client, Catalog& catalog, Record& recor
   const auto id = steps.begin(number, record.writers, end_ns);
   if (!id) {
     const bool late_joiner = id.error().code == ErrorCode::invalid_argument;
-    if (!late_joiner && world.step(client) && !has_reason(world, record, client)) {
+    const bool full = id.error().code == ErrorCode::timeout &&
+                      (record.queue.steps > 0 || record.queue.readers > 0);
+    if (!late_joiner && !full && world.step(client) && !has_reason(world, record, client)) {
       record.complain("a step did not begin: " + id.error().text());
     }
     return;
   }
   Attempt& attempt = record.attempts[*id];
   attempt.number = number;
+  if (steps.is_dropped(*id)) {
+    attempt.given_up = true;
+    if (!steps.end(*id, end_ns)) record.complain("the end of a dropped step failed");
+    return;
+  }
   const auto give_up = [&](const std::string& why) {
     attempt.given_up = true;
     steps.give_up(*id, why);
@@ -123,6 +136,7 @@ void write_step(StagingWorld& world, int client, Catalog& catalog, Record& recor
 void write(StagingWorld& world, int client, SimulatedServers& servers, Record& record, int writer,
            std::int64_t count) {
   Catalog catalog(servers);
+  if (record.queue.steps > 0) (void)catalog.steps().define(record.queue);
   for (std::int64_t number = 0; number < count; ++number) {
     if (!world.step(client)) return;
     write_step(world, client, catalog, record, writer, number);
@@ -235,6 +249,42 @@ void follow(StagingWorld& world, int client, SimulatedServers& servers, Record& 
   world.close(client);
 }
 
+/// Takes steps as a member of a group, and releases them.
+void use(StagingWorld& world, int client, SimulatedServers& servers, Record& record,
+         const std::string& group, Sharing sharing) {
+  Catalog catalog(servers);
+  StepClient& steps = catalog.steps();
+  if (!steps.join(group, sharing, INT64_MIN)) return world.close(client);
+  std::int64_t last = INT64_MIN;
+  while (world.step(client)) {
+    const auto found = steps.take(group, world.now_ns() + patience_ns);
+    if (!world.step(client)) return;
+    if (!found && found.error().code == ErrorCode::timeout && record.late) continue;
+    if (!found) break;
+    const std::pair key(group, found->number);
+    const auto holder = record.holders.find(key);
+    const bool repeated =
+        record.released.contains(key) ||
+        (holder != record.holders.end() && holder->second == client && found->number == last);
+    if (repeated && !record.late) record.complain("a step was given twice");
+    record.holders[key] = client;
+    last = found->number;
+    ++record.taken;
+    for (std::size_t k = 0; k < record.variables; ++k) {
+      const auto got =
+          get(world, client, catalog, record,
+              {names[k], VersionChoice::exact, found->number, record.whole()}, 1'000'000);
+      if (got && *got != found->id) record.complain("a step has variables of another attempt");
+      if (got || !world.step(client) || has_reason(world, record, client)) continue;
+      if (record.keeps_used) record.complain("a step went while a reader held it");
+    }
+    if (world.random().chance(0.1)) break;  // it leaves with what it holds
+    if (steps.release(group, found->id) && world.step(client)) record.released.insert(key);
+  }
+  if (world.random().chance(0.5)) (void)steps.leave(group);
+  world.close(client);
+}
+
 /// Gets variables as one that knows nothing of steps.
 void get_plainly(StagingWorld& world, int client, SimulatedServers& servers, Record& record,
                  std::int64_t count) {
@@ -299,7 +349,16 @@ Record run_of(std::uint64_t seed) {
   options.link_loss = random.chance(0.3) ? 0.003 : 0;
   Record record;
   record.late = options.late > 0;
-  record.discards = options.versions_max > 0;
+  if (random.chance(0.4)) {
+    record.queue.steps = static_cast<int>(random.between(1, 3));
+    record.queue.full = static_cast<QueueFull>(random.between(1, 3));
+    record.queue.readers = random.chance(0.3) ? 1 : 0;
+    record.queue.keep_first = random.chance(0.2);
+  }
+  const auto members = record.queue.steps > 0 || random.chance(0.3) ? random.between(1, 3) : 0;
+  const Sharing sharing = random.chance(0.5) ? Sharing::demand : Sharing::round_robin;
+  record.discards = options.versions_max > 0 || members > 0 || record.queue.steps > 0;
+  record.keeps_used = options.versions_max == 0;
   record.writers = static_cast<int>(random.between(1, 3));
   record.variables = static_cast<std::size_t>(random.between(1, std::ssize(names)));
   const std::int64_t count = random.between(1, 5);
@@ -309,6 +368,13 @@ Record run_of(std::uint64_t seed) {
     scripts.emplace_back(
         [&record, writer, count](StagingWorld& w, int client, SimulatedServers& servers) {
           write(w, client, servers, record, writer, count);
+        });
+  }
+  for (std::int64_t k = 0; k < members; ++k) {
+    const std::string group = k == 2 ? "other" : "group";
+    scripts.emplace_back(
+        [&record, group, sharing](StagingWorld& w, int client, SimulatedServers& servers) {
+          use(w, client, servers, record, group, sharing);
         });
   }
   for (auto readers = random.between(1, 2); readers > 0; --readers) {
@@ -335,15 +401,18 @@ TEST(steps_are_seen_whole_or_not_at_all_whoever_dies) {
   const std::string one = tranship::test::argument(2);
   const std::uint64_t first = one.empty() ? 0 : std::stoull(one);
   std::int64_t seen = 0;
+  std::int64_t taken = 0;
   for (std::uint64_t seed = first; seed < (one.empty() ? seeds : first + 1); ++seed) {
     const Record record = run_of(seed);
     seen += record.seen;
+    taken += record.taken;
     for (const std::string& text : record.wrong) std::fprintf(stderr, "%s\n", text.c_str());
     if (record.wrong.empty()) continue;
     std::fprintf(stderr, "replay with: test_sim steps_are_seen %llu\n",
                  static_cast<unsigned long long>(seed));
     REQUIRE(record.wrong.empty());
   }
-  std::printf("%lld times a step was seen whole\n", static_cast<long long>(seen));
+  std::printf("%lld times a step was seen whole, %lld were taken\n", static_cast<long long>(seen),
+              static_cast<long long>(taken));
   EXPECT(!one.empty() || seen > static_cast<std::int64_t>(seeds));
 }

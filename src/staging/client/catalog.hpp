@@ -159,9 +159,6 @@ class Catalog {
   /// Discards a version on all servers, those included that have nothing of it.
   /// @error not_found if no server has the version
   Status discard(const std::string& variable, std::int64_t version);
-  /// Discards a whole step: it is forgotten first, then the versions of its variables go.
-  /// @error not_found if it is not there
-  Status discard_step(std::int64_t number, std::int64_t end_ns);
   /// Deletes a variable with all its versions, and all that the servers remember of it.
   /// @error not_found if no server has it
   Status remove(const std::string& variable);

@@ -124,26 +124,6 @@ Status Catalog::discard_too(const std::vector<int>& servers, const std::string& 
 
 /// The metadata server first: whoever begins anew from then on begins another variable of that
 /// name.
-Status Catalog::discard_step(std::int64_t number, std::int64_t end_ns) {
-  Result<FoundStep> step = often_deleted(step_of(number));
-  {
-    const NoWaits none;  // one that is not whole yet is not there
-    step = steps_.find({VersionChoice::exact, number}, end_ns);
-    if (!step && none.met()) {
-      return Error{ErrorCode::not_found, step_of(number) + " is not whole yet"};
-    }
-  }
-  if (!step) return step.error();
-  if (Status status = steps_.forget(step->id); !status) return status;
-  Status first;
-  for (const StepVariable& variable : step->contents.variables) {
-    const Status status = discard(variable.name, number);
-    const bool gone = !status && status.error().code == ErrorCode::not_found;
-    if (!status && !gone && first) first = status;
-  }
-  return first;
-}
-
 Status Catalog::remove(const std::string& variable) {
   ReplyBuffer reply;
   std::uint64_t number = 0;

@@ -283,7 +283,28 @@ Result<FoundStep> Client::find_step(const StepQuery& query, std::chrono::millise
 }
 
 Status Client::discard_step(std::int64_t number, std::chrono::milliseconds timeout) {
-  return call([&] { return catalog_.discard_step(number, end_ns(timeout)); });
+  return call([&] { return catalog_.steps().free(number, end_ns(timeout)); });
+}
+
+Status Client::define_queue(const StepQueue& queue) {
+  return call([&] { return catalog_.steps().define(queue); });
+}
+
+Status Client::join_readers(const std::string& group, Sharing sharing, std::int64_t after) {
+  return call([&] { return catalog_.steps().join(group, sharing, after); });
+}
+
+Status Client::leave_readers(const std::string& group) {
+  return call([&] { return catalog_.steps().leave(group); });
+}
+
+Result<FoundStep> Client::take_step(const std::string& group, std::chrono::milliseconds timeout,
+                                    std::vector<BrokenStep>* broken) {
+  return call([&] { return catalog_.steps().take(group, end_ns(timeout), broken); });
+}
+
+Status Client::release_step(const std::string& group, StepId step) {
+  return call([&] { return catalog_.steps().release(group, step); });
 }
 
 Status Client::set_attributes(const std::vector<Attribute>& attributes) {
@@ -317,6 +338,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
   PutRequest request{variable, version, *box, field.type, field.bytes};
   request.step = options.step;
   if (Status status = catalog_.steps().check_open(options.step); !status) return status;
+  if (catalog_.steps().is_dropped(options.step)) return {};
   const std::int64_t end = begin + std::chrono::nanoseconds(options.timeout).count();
   if (empty_dimensions != 0) {
     Status done = await(options.after, end);

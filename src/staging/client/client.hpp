@@ -111,6 +111,13 @@ class Client {
   /// Discards a whole step with the versions of all its variables.
   /// @error not_found if it is not there
   Status discard_step(std::int64_t number, std::chrono::milliseconds timeout);
+  Status define_queue(const StepQueue& queue);
+  Status join_readers(const std::string& group, Sharing sharing, std::int64_t after);
+  Status leave_readers(const std::string& group);
+  Result<FoundStep> take_step(const std::string& group, std::chrono::milliseconds timeout,
+                              std::vector<BrokenStep>* broken = nullptr);
+  Status release_step(const std::string& group, StepId step);
+  bool is_dropped(StepId step) { return catalog_.steps().is_dropped(step); }
   Status set_attributes(const std::vector<Attribute>& attributes);
   Result<std::vector<Attribute>> attributes_of(const std::string& variable);
 

@@ -46,12 +46,19 @@ std::size_t StepClient::message_room() const {
 Result<StepId> StepClient::begin(std::int64_t number, int writers, std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
   const protocol::BeginStep request{number, writers};
-  const auto begun = requester_.ask(first_server, request, reply);
-  if (!begun) return begun.error();
-  settle_all(begun->unsettled, end_ns);
+  const auto answer = requester_.ask_until_done(first_server, request, reply, end_ns);
+  if (!answer) return answer.error();
+  const auto& begun = std::get<protocol::StepBegun>(*answer);
+  settle_all(begun.unsettled, end_ns);
   const std::lock_guard lock(mutex_);
-  open_[begun->id];
-  return begun->id;
+  open_[begun.id].dropped = begun.dropped;
+  return begun.id;
+}
+
+bool StepClient::is_dropped(StepId id) {
+  const std::lock_guard lock(mutex_);
+  const auto open = open_.find(id);
+  return open != open_.end() && open->second.dropped;
 }
 
 Status StepClient::check_open(StepId id) {
@@ -116,7 +123,9 @@ Status StepClient::end(StepId id, std::int64_t end_ns) {
     if (open == open_.end()) return broken_step("");
     for (auto& [name, variable] : open->second.variables) contents.variables.push_back(variable);
     contents.attributes = std::move(open->second.attributes);
+    const bool dropped = open->second.dropped;
     open_.erase(open);
+    if (dropped) return {};
   }
   ReplyBuffer reply(end_ns);
   protocol::EndStep request;
@@ -130,13 +139,15 @@ Status StepClient::end(StepId id, std::int64_t end_ns) {
     give_up(id, ended.error().message);
     return ended.error();
   }
-  if (ended->settles) tell_all(id, ended->state == StepState::whole, end_ns);
+  if (ended->settles) tell_all(id, ended->state, end_ns);
   return ended->state == StepState::broken ? Status(broken_step(ended->why)) : Status{};
 }
 
 void StepClient::give_up(StepId id, const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
+    const auto open = open_.find(id);
+    if (open != open_.end() && open->second.dropped) return void(open_.erase(open));
     open_.erase(id);
   }
   if (requester_.servers() == 1) {
@@ -145,18 +156,17 @@ void StepClient::give_up(StepId id, const std::string& why) {
   }
   ReplyBuffer reply;
   const auto given_up = requester_.ask(first_server, protocol::GiveUpStep{id, why}, reply);
-  if (given_up && given_up->settles) {
-    tell_all(id, given_up->state == StepState::whole, reply.end_ns);
-  }
+  if (given_up && given_up->settles) tell_all(id, given_up->state, reply.end_ns);
 }
 
-/// Tells all other servers that a step has ended, and the first one that they know. One that is
-/// lost has lost its objects.
-void StepClient::tell_all(StepId id, bool whole, std::int64_t end_ns) {
+/// Tells all other servers the state of a step, and the first one that they know. One that is lost
+/// has lost its objects.
+void StepClient::tell_all(StepId id, StepState state, std::int64_t end_ns) {
+  if (state == StepState::open) return;
   bool done = true;
   SentRequests<protocol::SettleStep> sent(end_ns);
   for (int server = 1; server < requester_.servers(); ++server) {
-    (void)requester_.send(server, protocol::SettleStep{id, whole}, sent);
+    (void)requester_.send(server, protocol::SettleStep{id, state}, sent);
   }
   sent.take_replies([&](int server, const Result<protocol::DoneWithOrphans>& settled) {
     if (settled) {
@@ -166,11 +176,11 @@ void StepClient::tell_all(StepId id, bool whole, std::int64_t end_ns) {
     }
     return settled || settled.error().code != ErrorCode::cancelled;
   });
-  requester_.send(first_server, message_of(protocol::StepSettled{id, done}));
+  requester_.send(first_server, message_of(protocol::StepSettled{id, state, done}));
 }
 
 void StepClient::settle_all(const std::vector<UnsettledStep>& steps, std::int64_t end_ns) {
-  for (const UnsettledStep& step : steps) tell_all(step.id, step.whole, end_ns);
+  for (const UnsettledStep& step : steps) tell_all(step.id, step.state, end_ns);
 }
 
 Result<bool> StepClient::settle(StepId id, std::int64_t end_ns) {
@@ -178,7 +188,7 @@ Result<bool> StepClient::settle(StepId id, std::int64_t end_ns) {
   const auto found = requester_.ask(first_server, protocol::QueryStep{id}, reply);
   if (!found) return found.error();
   if (found->state == StepState::open) return false;
-  tell_all(id, found->state == StepState::whole, end_ns);
+  tell_all(id, found->state, end_ns);
   return true;
 }
 
@@ -202,17 +212,57 @@ Result<FoundStep> StepClient::find(const StepQuery& asked, std::int64_t end_ns,
                         : query.choice == VersionChoice::latest ? found->number <= query.number
                                                                 : found->number == query.number;
       if (!fits) return not_a_server();
-      FoundStep step{found->id, found->number, {}};
-      if (Status rest = read_rest(step, std::move(found->page), end_ns); !rest) {
-        if (rest.error().code != ErrorCode::not_found || query.choice == VersionChoice::exact) {
-          return rest.error();
-        }
-        Status more = requester_.continue_search(rounds, end_ns, rest.error().message);
-        if (!more) return more.error();
-        continue;  // it was discarded meanwhile
-      }
-      if (!found->settled && requester_.servers() > 1) tell_all(found->id, true, end_ns);
-      return step;
+      auto step = complete(std::move(*found), end_ns);
+      const bool gone = !step && step.error().code == ErrorCode::not_found;
+      if (!gone || query.choice == VersionChoice::exact) return step;
+      Status more = requester_.continue_search(rounds, end_ns, step.error().message);
+      if (!more) return more.error();
+      continue;
+    }
+    if (!found->broken.empty()) continue;
+    if (found->ending != Ending::none) return no_more_steps(found->ending, found->why);
+    if (Status status = requester_.pause(seen, end_ns, found->why); !status) return status.error();
+  }
+}
+
+/// Returns a step of which the first server has sent a page.
+Result<FoundStep> StepClient::complete(protocol::StepFound found, std::int64_t end_ns) {
+  FoundStep step{found.id, found.number, {}};
+  if (Status rest = read_rest(step, std::move(found.page), end_ns); !rest) return rest.error();
+  if (!found.settled && requester_.servers() > 1) tell_all(found.id, StepState::whole, end_ns);
+  return step;
+}
+
+Result<FoundStep> StepClient::take(const std::string& group, std::int64_t end_ns,
+                                   std::vector<BrokenStep>* broken) {
+  Taken taken;
+  {
+    const std::lock_guard lock(mutex_);
+    taken = taken_[group];
+  }
+  for (int rounds = 0;; ++rounds) {
+    const std::uint64_t seen = requester_.notices();
+    ReplyBuffer reply(end_ns);
+    const protocol::TakeStep request{group, taken.last, taken.known, true};
+    auto found = requester_.ask(first_server, request, reply);
+    if (!found) return found.error();
+    settle_all(found->unsettled, end_ns);
+    for (const BrokenStep& passed : found->broken) {
+      if (passed.number <= taken.known) return not_a_server();
+      taken.known = passed.number;
+      if (broken != nullptr) broken->push_back(passed);
+    }
+    if (found->id != 0) taken.last = found->id;
+    {
+      const std::lock_guard lock(mutex_);
+      taken_[group] = taken;
+    }
+    if (found->id != 0) {
+      auto step = complete(std::move(*found), end_ns);
+      if (step || step.error().code != ErrorCode::not_found) return step;
+      Status more = requester_.continue_search(rounds, end_ns, step.error().message);
+      if (!more) return more.error();
+      continue;
     }
     if (!found->broken.empty()) continue;
     if (found->ending != Ending::none) return no_more_steps(found->ending, found->why);
@@ -242,10 +292,47 @@ Status StepClient::read_rest(FoundStep& step, protocol::StepPage page, std::int6
   return {};
 }
 
-Status StepClient::forget(StepId id) {
+Status StepClient::free(std::int64_t number, std::int64_t end_ns) {
+  ReplyBuffer reply(end_ns);
+  const protocol::FindStep find{{VersionChoice::exact, number}, false};
+  const auto found = requester_.ask(first_server, find, reply);
+  if (!found) return found.error();
+  if (found->id == 0) {
+    return Error{ErrorCode::not_found, step_of(number) + " is not whole: " + found->why};
+  }
+  const auto freed = requester_.ask(first_server, protocol::FreeStep{found->id}, reply);
+  if (!freed) return freed.error();
+  if (freed->settles) tell_all(found->id, freed->state, end_ns);
+  return {};
+}
+
+Status StepClient::define(const StepQueue& queue) {
   ReplyBuffer reply;
-  const auto forgotten = requester_.ask(first_server, protocol::ForgetStep{id}, reply);
-  return forgotten ? Status{} : Status(forgotten.error());
+  const auto done = requester_.ask(first_server, protocol::DefineQueue{queue}, reply);
+  return done ? Status{} : Status(done.error());
+}
+
+Status StepClient::join(const std::string& group, Sharing sharing, std::int64_t after) {
+  ReplyBuffer reply;
+  const protocol::JoinReaders request{group, sharing, after};
+  const auto joined = requester_.ask(first_server, request, reply);
+  const std::lock_guard lock(mutex_);
+  if (joined) taken_[group] = {};
+  return joined ? Status{} : Status(joined.error());
+}
+
+Status StepClient::leave(const std::string& group) {
+  ReplyBuffer reply;
+  const auto left = requester_.ask(first_server, protocol::LeaveReaders{group}, reply);
+  return left ? Status{} : Status(left.error());
+}
+
+Status StepClient::release(const std::string& group, StepId id) {
+  ReplyBuffer reply;
+  const auto released = requester_.ask(first_server, protocol::ReleaseStep{group, id}, reply);
+  if (!released) return released.error();
+  if (released->settles) tell_all(id, released->state, reply.end_ns);
+  return {};
 }
 
 Status StepClient::set(std::vector<Attribute> attributes) {

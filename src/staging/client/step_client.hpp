@@ -27,9 +27,13 @@ class StepClient {
  public:
   explicit StepClient(RequestSender& requester) : requester_(requester) {}
 
-  /// Begins a step, which is whole when `writers` clients have begun and ended it.
-  /// @error as StepTable::begin()
+  /// Begins a step, which is whole when `writers` clients have begun and ended it. Waits while the
+  /// queue of steps is full, or lets the step be dropped, as the queue says: what is put within it
+  /// has no effect then.
+  /// @error as StepTable::begin(); timeout, which says who keeps the queue full
   Result<StepId> begin(std::int64_t number, int writers, std::int64_t end_ns);
+  /// Returns whether this client has begun the step, and it was dropped.
+  bool is_dropped(StepId id);
   /// @error not_found unless this client is within the step; never for step 0
   Status check_open(StepId id);
   /// Records that a box was put within a step, if it is not 0; end() sends it. No bounds: it has no
@@ -50,9 +54,19 @@ class StepClient {
   ///        discarded; closed or peer_lost if none can come
   Result<FoundStep> find(const StepQuery& query, std::int64_t end_ns,
                          std::vector<BrokenStep>* broken = nullptr);
-  /// Has the first server forget a whole step. The caller discards its variables.
+  /// Frees a whole step: the versions of its variables are discarded.
   /// @error not_found if it is not there
-  Status forget(StepId id);
+  Status free(std::int64_t number, std::int64_t end_ns);
+
+  /// Says how long steps are kept.
+  /// @error invalid_argument if the servers cannot do so
+  Status define(const StepQueue& queue);
+  /// Those of ReaderGroups, for this client. take() waits as find() does.
+  Status join(const std::string& group, Sharing sharing, std::int64_t after);
+  Status leave(const std::string& group);
+  Result<FoundStep> take(const std::string& group, std::int64_t end_ns,
+                         std::vector<BrokenStep>* broken = nullptr);
+  Status release(const std::string& group, StepId id);
 
   /// Asks whether a step of which a server withholds something has ended, and tells all servers if
   /// it has. Returns whether it has.
@@ -68,17 +82,24 @@ class StepClient {
   std::size_t message_room() const;
   Status check(const Attribute& attribute) const;
   Status send_contents(StepId id, StepContents& contents, std::int64_t end_ns);
-  void tell_all(StepId id, bool whole, std::int64_t end_ns);
+  void tell_all(StepId id, StepState state, std::int64_t end_ns);
   void settle_all(const std::vector<UnsettledStep>& steps, std::int64_t end_ns);
   Status read_rest(FoundStep& step, protocol::StepPage page, std::int64_t end_ns);
+  Result<FoundStep> complete(protocol::StepFound found, std::int64_t end_ns);
 
   RequestSender& requester_;
   std::mutex mutex_;  ///< Guards what follows.
   struct Open {
     std::map<std::string, StepVariable> variables;
     std::vector<Attribute> attributes;
+    bool dropped = false;
   };
   std::map<StepId, Open> open_;  ///< Steps that this client writes.
+  struct Taken {
+    StepId last = 0;                 ///< The last step that it has got.
+    std::int64_t known = INT64_MIN;  ///< The highest step that it knows to be broken.
+  };
+  std::map<std::string, Taken> taken_;  ///< By group.
 };
 
 }  // namespace tranship::staging

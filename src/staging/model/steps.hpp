@@ -19,7 +19,8 @@ using StepId = std::uint64_t;
 enum class StepState : std::uint32_t {
   open = 1,  ///< Clients write it.
   whole,     ///< All its writers have ended it.
-  broken     ///< A writer has died, or has given it up: nothing of it will be seen.
+  broken,    ///< A writer has died, or has given it up: nothing of it will be seen.
+  freed      ///< It was whole, and is not kept any more.
 };
 
 /// A value that belongs to a step, a variable, or all of a run.
@@ -49,10 +50,32 @@ struct BrokenStep {
   std::string why;
 };
 
-/// A step that has ended, and of which not all servers know that.
+/// A step that has ended, or was freed, and of which not all servers know that.
 struct UnsettledStep {
   StepId id = 0;
-  bool whole = false;
+  StepState state = StepState::broken;
+};
+
+/// What happens to a step that is begun while as many are kept as may be.
+enum class QueueFull : std::uint32_t {
+  block = 1,    ///< Its writers wait.
+  drop_oldest,  ///< The oldest whole step that no reader holds is freed.
+  drop_newest,  ///< It is dropped: its puts have no effect, and readers pass it by.
+  spill         ///< It is written all the same: the servers move objects to disk.
+};
+
+/// How long steps are kept.
+struct StepQueue {
+  int steps = 0;  ///< Whole and open steps that are kept at a time; 0: any number.
+  QueueFull full = QueueFull::block;
+  int readers = 0;          ///< Registered readers that the first step waits for.
+  bool keep_first = false;  ///< Whether the first step is kept whatever else is, and not counted.
+};
+
+/// Which steps each member of a group of readers gets.
+enum class Sharing : std::uint32_t {
+  demand = 1,  ///< The next one, when it asks.
+  round_robin  ///< One after the other, in the order in which they have joined.
 };
 
 /// Which step a reader asks for.

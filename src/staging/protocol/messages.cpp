@@ -82,9 +82,14 @@ const char* to_string(RequestKind kind) {
     case RequestKind::query_step: return "query step";
     case RequestKind::find_step: return "find step";
     case RequestKind::more_of_step: return "more of step";
-    case RequestKind::forget_step: return "forget step";
+    case RequestKind::free_step: return "free step";
     case RequestKind::set_attributes: return "set attributes";
     case RequestKind::get_attributes: return "get attributes";
+    case RequestKind::define_queue: return "define queue";
+    case RequestKind::join_readers: return "join readers";
+    case RequestKind::leave_readers: return "leave readers";
+    case RequestKind::take_step: return "take step";
+    case RequestKind::release_step: return "release step";
   }
   return "unknown";
 }

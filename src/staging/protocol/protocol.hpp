@@ -390,7 +390,7 @@ struct QueryStatus {
 /// attributes, but SettleStep, go to the first server.
 struct BeginStep {
   static constexpr RequestKind kind = RequestKind::begin_step;
-  using Reply = StepBegun;
+  using Reply = std::variant<StepBegun, Wait>;
   std::int64_t number = 0;
   int writers = 1;
   static void visit(auto& coder, auto& begin) { coder(begin.number)(begin.writers); }
@@ -427,25 +427,27 @@ struct GiveUpStep {
   static void visit(auto& coder, auto& give_up) { coder(give_up.id).explanation(give_up.why); }
 };
 
-/// Tells a server that a step has ended: what it withholds of it becomes visible, or goes. Sent to
-/// all servers but the first.
+/// Tells a server that a step has ended, or was freed: what it withholds of it becomes visible, or
+/// goes, or the versions that it has shown are discarded. Sent to all servers but the first.
 struct SettleStep {
   static constexpr RequestKind kind = RequestKind::settle_step;
   using Reply = DoneWithOrphans;
   StepId id = 0;
-  bool whole = false;
+  StepState state = StepState::broken;
   static void visit(auto& coder, auto& settle) {
-    coder(settle.id).check(settle.id > 0 && settle.id <= step_max)(settle.whole);
+    coder(settle.id).check(settle.id > 0 && settle.id <= step_max)(settle.state);
+    coder.check(settle.state >= StepState::whole && settle.state <= StepState::freed);
   }
 };
 
-/// Reports that all servers know that a step has ended, or that the client could not tell them.
+/// Reports that all servers know the state of a step, or that the client could not tell them.
 struct StepSettled {
   static constexpr RequestKind kind = RequestKind::step_settled;
   using Reply = Done;
   StepId id = 0;
+  StepState state = StepState::broken;
   bool done = false;
-  static void visit(auto& coder, auto& settled) { coder(settled.id)(settled.done); }
+  static void visit(auto& coder, auto& settled) { coder(settled.id)(settled.state)(settled.done); }
 };
 
 /// Asks for the state of a step of which a server withholds something.
@@ -482,12 +484,70 @@ struct MoreOfStep {
   }
 };
 
-/// Forgets a whole step, whose variables the client discards.
-struct ForgetStep {
-  static constexpr RequestKind kind = RequestKind::forget_step;
-  using Reply = Done;
+/// Frees a whole step.
+struct FreeStep {
+  static constexpr RequestKind kind = RequestKind::free_step;
+  using Reply = StepStateFound;
   StepId id = 0;
-  static void visit(auto& coder, auto& forget) { coder(forget.id); }
+  static void visit(auto& coder, auto& free) { coder(free.id); }
+};
+
+/// Says how long steps are kept.
+struct DefineQueue {
+  static constexpr RequestKind kind = RequestKind::define_queue;
+  using Reply = Done;
+  StepQueue queue{};
+  static void visit(auto& coder, auto& define) { coder(define.queue); }
+};
+
+/// Registers the client as a member of a group of readers: steps above `after` are kept until each
+/// group has released them.
+struct JoinReaders {
+  static constexpr RequestKind kind = RequestKind::join_readers;
+  using Reply = Done;
+  std::string group{};
+  Sharing sharing = Sharing::demand;
+  std::int64_t after = 0;  ///< Of the group, for its first member.
+  static void visit(auto& coder, auto& join) {
+    coder(join.group).require([&] { return check_name(join.group); })(join.sharing);
+    coder.check(join.sharing >= Sharing::demand && join.sharing <= Sharing::round_robin);
+    coder(join.after);
+  }
+};
+
+/// Ends the membership. What the client had taken, and not released, goes to another member.
+struct LeaveReaders {
+  static constexpr RequestKind kind = RequestKind::leave_readers;
+  using Reply = Done;
+  std::string group{};
+  static void visit(auto& coder, auto& leave) {
+    coder(leave.group).require([&] { return check_name(leave.group); });
+  }
+};
+
+/// Asks for the next step of a group, which the client holds until it releases it.
+struct TakeStep {
+  static constexpr RequestKind kind = RequestKind::take_step;
+  using Reply = StepFound;
+  std::string group{};
+  StepId received = 0;     ///< The last one that it has got; another one is given again.
+  std::int64_t known = 0;  ///< The highest broken step that the client knows to be passed by.
+  bool watch = false;      ///< As FindStep::watch.
+  static void visit(auto& coder, auto& take) {
+    coder(take.group).require([&] { return check_name(take.group); })(take.received);
+    coder(take.known)(take.watch);
+  }
+};
+
+/// Releases a step that the client has taken.
+struct ReleaseStep {
+  static constexpr RequestKind kind = RequestKind::release_step;
+  using Reply = StepStateFound;
+  std::string group{};
+  StepId id = 0;
+  static void visit(auto& coder, auto& release) {
+    coder(release.group).require([&] { return check_name(release.group); })(release.id);
+  }
 };
 
 /// Sets attributes of variables, or of the run.
@@ -517,7 +577,8 @@ using Requests =
                Index, Unindex, Confirm, Get, QueryVersion, Find, Lease, More, Recall, Release, Undo,
                DropOrphans, Discard, DiscardToo, Finish, PutEmpty, FindExtent, Remove, List,
                QueryStatus, BeginStep, AddToStep, EndStep, GiveUpStep, SettleStep, StepSettled,
-               QueryStep, FindStep, MoreOfStep, ForgetStep, SetAttributes, GetAttributes>;
+               QueryStep, FindStep, MoreOfStep, FreeStep, SetAttributes, GetAttributes, DefineQueue,
+               JoinReaders, LeaveReaders, TakeStep, ReleaseStep>;
 
 }  // namespace protocol
 

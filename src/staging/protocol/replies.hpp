@@ -58,9 +58,14 @@ enum class RequestKind : std::uint32_t {
   query_step,
   find_step,
   more_of_step,
-  forget_step,
+  free_step,
   set_attributes,
   get_attributes,
+  define_queue,
+  join_readers,
+  leave_readers,
+  take_step,
+  release_step,
 };
 
 /// First field of a reply.
@@ -303,9 +308,11 @@ struct ServerStatus {
 struct StepBegun {
   static constexpr ReplyKind kind = ReplyKind::done;
   StepId id = 0;
+  bool dropped = false;                    ///< Whether what is put within it has no effect.
   std::vector<UnsettledStep> unsettled{};  ///< Steps that the client settles (SettleStep).
   static void visit(auto& coder, auto& begun) {
-    coder(begun.id).check(begun.id > 0 && begun.id <= step_max).list(begun.unsettled);
+    coder(begun.id).check(begun.id > 0 && begun.id <= step_max)(begun.dropped);
+    coder.list(begun.unsettled);
   }
 };
 
@@ -316,7 +323,7 @@ struct StepStateFound {
   std::string why{};     ///< Why it is broken.
   bool settles = false;  ///< Whether the client settles it.
   static void visit(auto& coder, auto& found) {
-    coder(found.state).check(found.state >= StepState::open && found.state <= StepState::broken);
+    coder(found.state).check(found.state >= StepState::open && found.state <= StepState::freed);
     coder.explanation(found.why)(found.settles);
   }
 };

@@ -225,7 +225,17 @@ struct Fields<BrokenStep> {
 template <>
 struct Fields<UnsettledStep> {
   static void visit(auto& coder, auto& step) {
-    coder(step.id).check(step.id > 0 && step.id <= step_max)(step.whole);
+    coder(step.id).check(step.id > 0 && step.id <= step_max)(step.state);
+    coder.check(step.state >= StepState::whole && step.state <= StepState::freed);
+  }
+};
+
+template <>
+struct Fields<StepQueue> {
+  static void visit(auto& coder, auto& queue) {
+    coder(queue.steps).check(queue.steps >= 0)(queue.full);
+    coder.check(queue.full >= QueueFull::block && queue.full <= QueueFull::spill);
+    coder(queue.readers).check(queue.readers >= 0)(queue.keep_first);
   }
 };
 

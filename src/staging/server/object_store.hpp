@@ -20,6 +20,7 @@
 #include "staging/model/parts.hpp"
 #include "staging/model/requests.hpp"
 #include "staging/model/residency.hpp"
+#include "staging/model/steps.hpp"
 #include "staging/server/held_variables.hpp"
 #include "staging/server/index_entries.hpp"
 #include "staging/server/object_reads.hpp"
@@ -121,9 +122,10 @@ class ObjectStore {
   /// @error not_found if the version was discarded
   Result<std::variant<Extent, Waiting>> extent(const GetRequest& request) const;
 
-  /// Ends a step: what is withheld of it becomes visible, all at once, if it is `whole`, and is
-  /// dropped otherwise. Nothing more can be committed within it. Has no effect if it has ended.
-  void end_step(std::uint64_t step, bool whole);
+  /// Ends a step: what is withheld of it becomes visible, all at once, if it is whole, and is
+  /// dropped otherwise. Nothing more can be committed within it. Freed: the versions that it has
+  /// shown are discarded, too.
+  void end_step(StepId step, StepState state);
 
   /// Finds and leases the objects of this server that cover the box.
   /// @error not_found if the version was discarded; invalid_argument if the box has another rank
@@ -240,6 +242,7 @@ class ObjectStore {
   void show_entry(std::uint64_t number);
   void end_empty(const WithheldStep::Empty& empty, std::uint64_t step, bool whole);
   void drop_withheld(std::uint64_t number);
+  void free_step(StepId step);
   void drop_entry(std::uint64_t number);
   void give_up(std::uint64_t object);
   std::optional<std::uint64_t> entry_of(const std::string& variable, std::int64_t version,
@@ -269,6 +272,7 @@ class ObjectStore {
   ObjectTable objects_;
   IndexEntries entries_;
   WithheldSteps steps_;
+  ShownSteps shown_;
   Leases leases_;
   Deletions deletions_;
   ObjectReads reads_;

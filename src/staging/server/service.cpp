@@ -634,13 +634,6 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::QueryStatus&,
   return reply(protocol::ServerStatus{std::move(info)});
 }
 
-template <typename Request>
-Result<std::size_t> Service::wait(ClientConnection from, const std::string& variable,
-                                  std::string why, ReplyTo<Request> reply) {
-  waiting_.add(variable, from);
-  return reply(protocol::Wait{std::move(why)});
-}
-
 bool Service::is_connected(const ClientId& id) const {
   return std::any_of(clients_.begin(), clients_.end(),
                      [&](const auto& one) { return one.second.id == id; });
@@ -660,6 +653,7 @@ void Service::lost(ClientConnection from) {
   steps_.drop_settler(from);
   if (!is_connected(id)) changes_.merge(registry_.lost(id));
   if (!is_connected(id) && steps_.lost(id, name)) changes_.insert(steps_watch);
+  if (!is_connected(id) && readers_.lost(id)) changes_.insert(steps_watch);
   conclude();
 }
 

@@ -17,6 +17,7 @@
 #include "staging/protocol/messages.hpp"
 #include "staging/server/attribute_table.hpp"
 #include "staging/server/object_store.hpp"
+#include "staging/server/reader_groups.hpp"
 #include "staging/server/registry.hpp"
 #include "staging/server/step_table.hpp"
 #include "staging/server/watches.hpp"
@@ -37,6 +38,7 @@ class ReplyTo {
     return write_reply(room_, message);
   }
   std::size_t bytes() const { return room_.size(); }
+  std::span<std::byte> room() const { return room_; }
 
  private:
   std::span<std::byte> room_;
@@ -192,12 +194,22 @@ class Service {
             ReplyTo<protocol::FindStep> reply);
   Answer on(ClientConnection from, const protocol::MoreOfStep& request,
             ReplyTo<protocol::MoreOfStep> reply);
-  Answer on(ClientConnection from, const protocol::ForgetStep& request,
-            ReplyTo<protocol::ForgetStep> reply);
+  Answer on(ClientConnection from, const protocol::FreeStep& request,
+            ReplyTo<protocol::FreeStep> reply);
   Answer on(ClientConnection from, const protocol::SetAttributes& request,
             ReplyTo<protocol::SetAttributes> reply);
   Answer on(ClientConnection from, const protocol::GetAttributes& request,
             ReplyTo<protocol::GetAttributes> reply);
+  Answer on(ClientConnection from, const protocol::DefineQueue& request,
+            ReplyTo<protocol::DefineQueue> reply);
+  Answer on(ClientConnection from, const protocol::JoinReaders& request,
+            ReplyTo<protocol::JoinReaders> reply);
+  Answer on(ClientConnection from, const protocol::LeaveReaders& request,
+            ReplyTo<protocol::LeaveReaders> reply);
+  Answer on(ClientConnection from, const protocol::TakeStep& request,
+            ReplyTo<protocol::TakeStep> reply);
+  Answer on(ClientConnection from, const protocol::ReleaseStep& request,
+            ReplyTo<protocol::ReleaseStep> reply);
 
   bool is_metadata_server(const std::string& variable) const {
     return distribution_.servers() == 1 ||
@@ -223,20 +235,26 @@ class Service {
   void complete_info(VariableInfo& info) const;
   template <typename Request>
   Answer wait(ClientConnection from, const std::string& variable, std::string why,
-              ReplyTo<Request> reply);
+              ReplyTo<Request> reply) {
+    waiting_.add(variable, from);
+    return reply(protocol::Wait{std::move(why)});
+  }
   void conclude();
   void settle_ended_steps();
   ObjectStore::Options store_options();
   static Error closing();
   bool is_first() const { return options_.store.server == 0; }
   protocol::StepStateFound state_of(ClientConnection from, StepId id);
+  Answer step_found(ClientConnection from, Result<StepTable::Found> found,
+                    std::span<std::byte> reply);
   bool is_connected(const ClientId& id) const;
 
   Options options_;
   ObjectStore store_;
   Registry registry_;
-  StepTable steps_;            ///< Of the first server.
-  AttributeTable attributes_;  ///< Of the first server.
+  StepTable steps_;               ///< Of the first server.
+  ReaderGroups readers_{steps_};  ///< Of the first server.
+  AttributeTable attributes_;     ///< Of the first server.
   Distribution distribution_;
   /// Statistics of the variables to which a client has put here.
   std::unordered_map<std::string, VariableTraffic> traffic_;

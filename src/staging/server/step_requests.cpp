@@ -52,8 +52,8 @@ std::size_t room_beside(std::size_t all, std::size_t taken) {
 /// Carries out here what other servers learn by SettleStep, and wakes who waits for steps.
 void Service::settle_ended_steps() {
   for (const UnsettledStep& ended : steps_.take_ended()) {
-    store_.end_step(ended.id, ended.whole);
-    if (options_.servers == 1) steps_.settled(ended.id, true);
+    store_.end_step(ended.id, ended.state);
+    if (options_.servers == 1) steps_.settled(ended.id, ended.state, true);
     changes_.insert(steps_watch);
   }
 }
@@ -69,9 +69,13 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::BeginStep
                                 ReplyTo<protocol::BeginStep> reply) {
   if (!is_first()) return not_the_first();
   if (draining_) return closing();
-  const auto id = steps_.begin(clients_.at(from).id, request.number, request.writers);
-  if (!id) return id.error();
-  return reply(protocol::StepBegun{*id, steps_.take_unsettled(from)});
+  const auto admission = readers_.admit(request.number);
+  if (admission.waits) return wait(from, steps_watch, admission.why, reply);
+  const auto record = steps_.begin(clients_.at(from).id, request.number, request.writers,
+                                   admission.drops ? admission.why : std::string());
+  if (!record) return record.error();
+  settle_ended_steps();
+  return reply(protocol::StepBegun{(*record)->id, (*record)->dropped, steps_.take_unsettled(from)});
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::AddToStep& request,
@@ -99,14 +103,14 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::GiveUpSte
 Result<std::size_t> Service::on(ClientConnection, const protocol::SettleStep& request,
                                 ReplyTo<protocol::SettleStep> reply) {
   // The first server has settled each step that has ended.
-  if (!is_first()) store_.end_step(request.id, request.whole);
+  if (!is_first()) store_.end_step(request.id, request.state);
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
 Result<std::size_t> Service::on(ClientConnection, const protocol::StepSettled& request,
                                 ReplyTo<protocol::StepSettled> reply) {
   if (!is_first()) return not_the_first();
-  steps_.settled(request.id, request.done);
+  steps_.settled(request.id, request.state, request.done);
   return reply(protocol::Done{});
 }
 
@@ -120,7 +124,12 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::FindStep&
                                 ReplyTo<protocol::FindStep> reply) {
   if (!is_first()) return not_the_first();
   if (request.watch) waiting_.add(steps_watch, from);
-  auto found = steps_.find(request.query);
+  return step_found(from, steps_.find(request.query), reply.room());
+}
+
+/// Replies with a whole step, or why there is none.
+Result<std::size_t> Service::step_found(ClientConnection from, Result<StepTable::Found> found,
+                                        std::span<std::byte> reply) {
   if (!found) return found.error();
   protocol::StepFound answer;
   answer.why = std::move(found->why);
@@ -129,16 +138,16 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::FindStep&
   answer.broken.assign(found->broken.begin(), found->broken.begin() + broken_most);
   answer.unsettled = steps_.take_unsettled(from);
   const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(answer);
-  // The reader goes on behind the broken steps that it learns.
+  // The reader goes on behind the broken steps that he learns.
   const bool all = broken_most == std::ssize(found->broken);
   if (found->record != nullptr && all) {
     const StepRecord& record = *found->record;
     answer.id = record.id;
     answer.number = record.number;
     answer.settled = record.settled;
-    answer.page = page_of(record, 0, 0, room_beside(reply.bytes(), taken));
+    answer.page = page_of(record, 0, 0, room_beside(reply.size(), taken));
   }
-  return reply(answer);
+  return write_reply(reply, answer);
 }
 
 Result<std::size_t> Service::on(ClientConnection, const protocol::MoreOfStep& request,
@@ -153,11 +162,56 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::MoreOfStep& re
                        room_beside(reply.bytes(), taken)));
 }
 
-Result<std::size_t> Service::on(ClientConnection, const protocol::ForgetStep& request,
-                                ReplyTo<protocol::ForgetStep> reply) {
+Result<std::size_t> Service::on(ClientConnection from, const protocol::FreeStep& request,
+                                ReplyTo<protocol::FreeStep> reply) {
   if (!is_first()) return not_the_first();
-  if (steps_.forget(request.id)) return reply(protocol::Done{});
+  if (steps_.free(request.id)) return reply(state_of(from, request.id));
   return Error{ErrorCode::not_found, "there is no such step"};
+}
+
+Result<std::size_t> Service::on(ClientConnection, const protocol::DefineQueue& request,
+                                ReplyTo<protocol::DefineQueue> reply) {
+  if (!is_first()) return not_the_first();
+  if (request.queue.full == QueueFull::spill && options_.store.full != Full::spill) {
+    return Error{ErrorCode::invalid_argument, "these servers do not move objects to disk",
+                 "start them with --full spill"};
+  }
+  readers_.define(request.queue);
+  changes_.insert(steps_watch);
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::JoinReaders& request,
+                                ReplyTo<protocol::JoinReaders> reply) {
+  if (!is_first()) return not_the_first();
+  const Status status =
+      readers_.join(clients_.at(from).id, request.group, request.sharing, request.after);
+  changes_.insert(steps_watch);
+  return status ? reply(protocol::Done{}) : Answer(status.error());
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::LeaveReaders& request,
+                                ReplyTo<protocol::LeaveReaders> reply) {
+  if (!is_first()) return not_the_first();
+  readers_.leave(clients_.at(from).id, request.group);
+  changes_.insert(steps_watch);
+  return reply(protocol::Done{});
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::TakeStep& request,
+                                ReplyTo<protocol::TakeStep> reply) {
+  if (!is_first()) return not_the_first();
+  if (request.watch) waiting_.add(steps_watch, from);
+  return step_found(
+      from, readers_.take(clients_.at(from).id, request.group, request.received, request.known),
+      reply.room());
+}
+
+Result<std::size_t> Service::on(ClientConnection from, const protocol::ReleaseStep& request,
+                                ReplyTo<protocol::ReleaseStep> reply) {
+  if (!is_first()) return not_the_first();
+  const Status status = readers_.release(clients_.at(from).id, request.group, request.id);
+  return status ? reply(state_of(from, request.id)) : Answer(status.error());
 }
 
 Result<std::size_t> Service::on(ClientConnection, const protocol::SetAttributes& request,

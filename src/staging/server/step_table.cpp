@@ -23,14 +23,62 @@ Error not_open(const std::string& why) {
 
 }  // namespace
 
-Result<StepId> StepTable::begin(const ClientId& client, std::int64_t number, int writers) {
-  if (writers < 1) return Error{ErrorCode::invalid_argument, "a step has at least one writer"};
+/// Returns the record of a step that others have begun, and a client may join; null if there is
+/// none.
+const StepRecord* StepTable::joined(std::int64_t number) const {
   const auto known = by_number_.find(number);
-  StepRecord* record = known == by_number_.end() ? nullptr : &records_.at(known->second);
-  if (record != nullptr && record->state == StepState::whole) {
-    return Error{ErrorCode::invalid_argument, step_of(number) + " is whole, and stays as it is",
-                 "begin a higher step"};
+  if (known == by_number_.end()) return nullptr;
+  const StepRecord& record = records_.at(known->second);
+  const bool lacks = std::ssize(record.parts) < record.writers;
+  return record.state == StepState::open || (record.dropped && lacks) ? &record : nullptr;
+}
+
+bool StepTable::joins(std::int64_t number) const { return joined(number) != nullptr; }
+
+Status StepTable::check_join(const ClientId& client, const StepRecord& record, int writers) {
+  if (record.writers != writers) {
+    return Error{ErrorCode::invalid_argument,
+                 step_of(record.number) + " has " + std::to_string(record.writers) +
+                     " writers, not " + std::to_string(writers),
+                 "give all of its writers the same number"};
   }
+  if (record.parts.contains(client)) {
+    return Error{ErrorCode::invalid_argument,
+                 "this client has begun " + step_of(record.number) + " before",
+                 "a client writes a step once: open one for each writer"};
+  }
+  if (std::ssize(record.parts) < writers) return {};
+  return Error{
+      ErrorCode::invalid_argument,
+      step_of(record.number) + " has been begun by its " + std::to_string(writers) + " writers",
+      "say with writers= how many there are"};
+}
+
+/// Checks whether a client may be the first to begin a step.
+Status StepTable::check_begin(std::int64_t number) const {
+  const auto rise = [&](std::int64_t before) {
+    return Error{ErrorCode::invalid_argument,
+                 "steps rise: " + step_of(before) + " was begun before " + step_of(number),
+                 "begin a higher one"};
+  };
+  if (whole_.contains(number)) {
+    return Error{ErrorCode::invalid_argument, step_of(number) + " is whole, and stays as it is",
+                 "begin a higher one"};
+  }
+  if (highest_whole_ && number <= *highest_whole_) return rise(*highest_whole_);
+  if (highest_ && number < *highest_) return rise(*highest_);
+  if (open_.size() >= open_max) {
+    return Error{ErrorCode::out_of_memory,
+                 "the steps that are open are " + std::to_string(open_max) + ", which is the limit",
+                 "end some, or give them up"};
+  }
+  if (std::ssize(records_) < limits_.steps) return {};
+  return limit_reached("the steps that the server keeps are", limits_.steps, "staging_steps");
+}
+
+Result<const StepRecord*> StepTable::begin(const ClientId& client, std::int64_t number, int writers,
+                                           const std::string& drops) {
+  if (writers < 1) return Error{ErrorCode::invalid_argument, "a step has at least one writer"};
   const auto before = clients_.find(client);
   if (before != clients_.end() && number < before->second.highest) {
     return Error{ErrorCode::invalid_argument,
@@ -38,54 +86,31 @@ Result<StepId> StepTable::begin(const ClientId& client, std::int64_t number, int
                      " before " + step_of(number),
                  "begin one from there on"};
   }
-  const bool joins = record != nullptr && record->state == StepState::open;
-  if (joins && record->writers != writers) {
-    return Error{ErrorCode::invalid_argument,
-                 step_of(number) + " has " + std::to_string(record->writers) + " writers, not " +
-                     std::to_string(writers),
-                 "give all of its writers the same number"};
-  }
-  if (joins && record->parts.contains(client)) {
-    return Error{ErrorCode::invalid_argument,
-                 "this client has begun " + step_of(number) + " before",
-                 "a client writes a step once: open one for each writer"};
-  }
-  if (joins && std::ssize(record->parts) >= writers) {
-    return Error{ErrorCode::invalid_argument,
-                 step_of(number) + " has been begun by its " + std::to_string(writers) + " writers",
-                 "say with writers= how many there are"};
-  }
-  if (!joins && highest_ && number < *highest_) {
-    return Error{ErrorCode::invalid_argument,
-                 "steps rise: " + step_of(*highest_) + " was begun before " + step_of(number),
-                 "begin one from there on"};
-  }
-  if (!joins) {
-    if (open_.size() >= open_max) {
-      return Error{
-          ErrorCode::out_of_memory,
-          "the steps that are open are " + std::to_string(open_max) + ", which is the limit",
-          "end some, or give them up"};
-    }
-    if (std::ssize(records_) >= limits_.steps) {
-      return limit_reached("the steps that the server keeps are", limits_.steps, "staging_steps");
-    }
-    const StepId id = ++last_;
-    record = &records_[id];
-    record->id = id;
-    record->number = number;
-    record->writers = writers;
+  const StepRecord* known = joined(number);
+  const Status allowed =
+      known != nullptr ? check_join(client, *known, writers) : check_begin(number);
+  if (!allowed) return allowed.error();
+  const StepId id = known != nullptr ? known->id : ++last_;
+  StepRecord& record = records_[id];
+  if (known == nullptr) {
+    record.id = id;
+    record.number = number;
+    record.writers = writers;
     by_number_[number] = id;
     highest_ = number;
     open_.insert(id);
   }
-  record->parts.emplace(client, false);
+  record.parts.emplace(client, record.dropped);
   const auto [writer, is_new] = clients_.try_emplace(client);
   came_ += is_new ? 1 : 0;
-  writer->second.within.insert(record->id);
   writer->second.highest = number;
-  if (std::ssize(record->parts) == writers) break_left(*record);
-  return record->id;
+  if (!record.dropped) writer->second.within.insert(id);
+  if (known == nullptr && !drops.empty()) {
+    record.dropped = true;
+    end_broken(record, step_of(number) + " was dropped: " + drops);
+  }
+  if (std::ssize(record.parts) == writers) break_left(record);
+  return &record;
 }
 
 /// Breaks lower steps of the same writers that not all of them have begun: none will do so any
@@ -185,8 +210,10 @@ void StepTable::end_whole(StepRecord& record) {
   record.state = StepState::whole;
   open_.erase(record.id);
   unsettled_.insert(record.id);
-  ended_.push_back({record.id, true});
+  ended_.push_back({record.id, StepState::whole});
   whole_.insert(record.number);
+  highest_whole_ = std::max(highest_whole_.value_or(INT64_MIN), record.number);
+  if (!first_whole_) first_whole_ = record.number;
   trim();
 }
 
@@ -197,7 +224,7 @@ void StepTable::end_broken(StepRecord& record, std::string why) {
   record.attributes.clear();
   open_.erase(record.id);
   unsettled_.insert(record.id);
-  ended_.push_back({record.id, false});
+  ended_.push_back({record.id, StepState::broken});
   broken_.push_back(record.id);
   for (const auto& [client, ended] : record.parts) {
     const auto writer = clients_.find(client);
@@ -206,22 +233,32 @@ void StepTable::end_broken(StepRecord& record, std::string why) {
   trim();
 }
 
-/// Forgets steps beyond the limits. A broken one that is not settled stays.
+void StepTable::end_freed(StepRecord& record) {
+  record.state = StepState::freed;
+  record.settled = false;
+  record.settler.reset();
+  record.variables.clear();
+  record.attributes.clear();
+  whole_.erase(record.number);
+  by_number_.erase(record.number);
+  unsettled_.insert(record.id);
+  ended_.push_back({record.id, StepState::freed});
+}
+
+/// Frees whole steps beyond the limit, and forgets broken ones that all servers know.
 void StepTable::trim() {
   while (versions_max_ > 0 && std::ssize(whole_) > versions_max_) {
-    const StepId lowest = by_number_.at(*whole_.begin());
-    if (!records_.at(lowest).settled) break;
-    erase(lowest);
+    end_freed(records_.at(by_number_.at(*whole_.begin())));
   }
   while (broken_.size() > broken_max && records_.at(broken_.front()).settled) {
     erase(broken_.front());
   }
 }
 
+/// Forgets a broken or freed step.
 void StepTable::erase(StepId id) {
   const auto found = records_.find(id);
   const StepRecord& record = found->second;
-  if (record.state == StepState::whole) whole_.erase(record.number);
   if (record.state == StepState::broken) std::erase(broken_, id);
   const auto number = by_number_.find(record.number);
   if (number != by_number_.end() && number->second == id) by_number_.erase(number);
@@ -259,7 +296,7 @@ const StepRecord* StepTable::find(StepId id) const {
 
 StepState StepTable::state(StepId id) const {
   const StepRecord* record = find(id);
-  return record == nullptr ? StepState::broken : record->state;
+  return record == nullptr ? StepState::freed : record->state;
 }
 
 Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
@@ -313,7 +350,7 @@ std::vector<UnsettledStep> StepTable::take_unsettled(ClientConnection client) {
     if (record.settler) continue;
     if (taken.size() == settled_at_once) break;
     record.settler = client;
-    taken.push_back({id, record.state == StepState::whole});
+    taken.push_back({id, record.state});
   }
   return taken;
 }
@@ -326,13 +363,15 @@ bool StepTable::take_unsettled(ClientConnection client, StepId id) {
   return true;
 }
 
-void StepTable::settled(StepId id, bool done) {
+void StepTable::settled(StepId id, StepState state, bool done) {
   const auto found = records_.find(id);
-  if (found == records_.end() || found->second.state == StepState::open) return;
+  // It may have been freed since it became whole.
+  if (found == records_.end() || found->second.state != state) return;
   found->second.settler.reset();
-  found->second.settled = found->second.settled || done;
   if (!done) return;
+  found->second.settled = true;
   unsettled_.erase(id);
+  if (state == StepState::freed) erase(id);
   trim();
 }
 
@@ -343,19 +382,18 @@ void StepTable::drop_settler(ClientConnection client) {
   }
 }
 
-bool StepTable::forget(StepId id) {
-  const StepRecord* record = find(id);
-  if (record == nullptr || record->state != StepState::whole) return false;
-  erase(id);
+bool StepTable::free(StepId id) {
+  const auto found = records_.find(id);
+  if (found == records_.end() || found->second.state != StepState::whole) return false;
+  end_freed(found->second);
   return true;
 }
 
 void StepTable::discarded(const std::string& variable, std::int64_t version) {
   const auto number = by_number_.find(version);
   if (number == by_number_.end()) return;
-  const StepRecord& record = records_.at(number->second);
-  if (record.state != StepState::whole || !record.variables.contains(variable)) return;
-  erase(record.id);
+  StepRecord& record = records_.at(number->second);
+  if (record.state == StepState::whole && record.variables.contains(variable)) end_freed(record);
 }
 
 }  // namespace tranship::staging

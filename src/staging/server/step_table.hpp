@@ -28,11 +28,12 @@ struct StepRecord {
   int writers = 1;                 ///< Clients that write it.
   std::map<ClientId, bool> parts;  ///< Those that have begun it, and whether they have ended it.
   StepState state = StepState::open;
-  std::string why;  ///< Why it is broken.
+  bool dropped = false;  ///< Whether it broke when it began, because of the queue.
+  std::string why;       ///< Why it is broken.
   std::map<std::string, StepVariable> variables;
   std::map<std::pair<std::string, std::string>, std::string> attributes;
   std::int64_t bytes = 0;                     ///< Of the variables' and attributes' texts.
-  bool settled = false;                       ///< Whether all servers know that it has ended.
+  bool settled = false;                       ///< Whether all servers know its state.
   std::optional<ClientConnection> settler{};  ///< The client that tells them.
 };
 
@@ -41,8 +42,8 @@ struct StepRecord {
 /// may be begun again while it is the highest; it has another id then.
 /// Laws: a step becomes whole when as many clients as it has writers have ended their parts, and
 /// broken when one of them gives it up, or is lost, within its part, or when its writers have all
-/// gone on to a higher step without it; it is neither before, and never both. Costs are logarithms,
-/// and linear in what a request contains. Not thread-safe.
+/// gone on to a higher step without it; it is neither before, and never both. A whole step is kept
+/// until it is freed. Costs are logarithms, and linear in what a request contains. Not thread-safe.
 class StepTable {
  public:
   /// Steps that may be open at a time, and broken ones that are remembered.
@@ -59,7 +60,11 @@ class StepTable {
   /// @error invalid_argument if the step is whole, lower than one that was begun before, has
   /// another
   ///        number of writers, or the client has begun it before; out_of_memory for a limit
-  Result<StepId> begin(const ClientId& client, std::int64_t number, int writers);
+  /// `drops`: The reason why a step that begins with this client is dropped; empty: it is not.
+  Result<const StepRecord*> begin(const ClientId& client, std::int64_t number, int writers,
+                                  const std::string& drops = {});
+  /// Returns whether begin() would add a client to a step that others have begun.
+  bool joins(std::int64_t number) const;
   /// Adds to what the step has.
   /// @error not_found unless it is open and the client is within it; invalid_argument if it does
   /// not
@@ -89,33 +94,46 @@ class StepTable {
   Result<Found> find(const StepQuery& query) const;
   /// Returns null if nothing is known of the step.
   const StepRecord* find(StepId id) const;
-  /// Returns the state of a step, broken if nothing is known of it.
+  /// Returns the state of a step, freed if nothing is known of it.
   StepState state(StepId id) const;
   /// Returns whether clients write steps, or will.
   Ending ending() const;
 
-  /// Returns the steps that have ended since the last call: id, and whether it is whole.
+  /// Returns the steps that have ended, or were freed, since the last call.
   std::vector<UnsettledStep> take_ended() { return std::exchange(ended_, {}); }
   /// Returns ended steps that nobody settles, which the client does from now on.
   std::vector<UnsettledStep> take_unsettled(ClientConnection client);
   /// Returns whether a step has ended and nobody settles it; the client does so from now on.
   bool take_unsettled(ClientConnection client, StepId id);
   /// Records that all servers know that the step has ended, or that the client could not tell them.
-  void settled(StepId id, bool done);
+  void settled(StepId id, StepState state, bool done);
   /// The client settles nothing any more.
   void drop_settler(ClientConnection client);
 
-  /// Forgets a whole step. Returns whether it was there.
-  bool forget(StepId id);
-  /// Forgets the whole step that has a variable at a version, which was discarded.
+  /// Frees a whole step. Returns whether it was there.
+  bool free(StepId id);
+  /// Frees the whole step that has a variable at a version, which was discarded.
   void discarded(const std::string& variable, std::int64_t version);
 
+  /// Returns the numbers of the whole steps.
+  const std::set<std::int64_t>& whole() const { return whole_; }
+  /// Returns the record of a whole step.
+  const StepRecord& at(std::int64_t number) const { return records_.at(by_number_.at(number)); }
+  std::size_t open() const { return open_.size(); }
+  /// Returns the number of the first step that became whole.
+  std::optional<std::int64_t> first_whole() const { return first_whole_; }
+  /// Returns whether any step was begun.
+  bool any() const { return highest_.has_value(); }
   std::size_t size() const { return records_.size(); }
 
  private:
   StepRecord* part_of(const ClientId& client, StepId id);
   void end_whole(StepRecord& record);
   void end_broken(StepRecord& record, std::string why);
+  void end_freed(StepRecord& record);
+  const StepRecord* joined(std::int64_t number) const;
+  static Status check_join(const ClientId& client, const StepRecord& record, int writers);
+  Status check_begin(std::int64_t number) const;
   void break_left(const StepRecord& higher);
   void trim();
   void erase(StepId id);
@@ -123,7 +141,9 @@ class StepTable {
   Limits limits_;
   int versions_max_;
   StepId last_ = 0;
-  std::optional<std::int64_t> highest_;  ///< The highest number that was begun.
+  std::optional<std::int64_t> highest_;        ///< The highest number that was begun.
+  std::optional<std::int64_t> highest_whole_;  ///< The highest that became whole.
+  std::optional<std::int64_t> first_whole_;    ///< The first that became whole.
   std::map<StepId, StepRecord> records_;
   std::map<std::int64_t, StepId> by_number_;  ///< The last attempt of each.
   std::set<StepId> open_;

@@ -3,14 +3,17 @@
 
 namespace tranship::staging {
 
-void ObjectStore::end_step(std::uint64_t step, bool whole) {
+void ObjectStore::end_step(StepId step, StepState state) {
+  const bool whole = state == StepState::whole;
   const WithheldStep withheld = steps_.end(step);
   for (const auto& [number, order] : withheld.objects) {
     const auto found = objects_.find(number);
     if (found == objects_.end()) continue;  // its version was discarded
     const ServerObject& object = found->second;
-    variables_.at(object.variable).versions.end_withholding(object.version, step);
+    HeldVariable& variable = variables_.at(object.variable);
+    variable.versions.end_withholding(object.version, step);
     if (whole) {
+      shown_.add(step, {object.variable, variable.incarnation, object.version});
       show(number, order);
     } else {
       drop_withheld(number);
@@ -23,11 +26,26 @@ void ObjectStore::end_step(std::uint64_t step, bool whole) {
       drop_entry(number);
       continue;
     }
-    variables_.at(entry.variable).versions.end_withholding(entry.version, step);
+    HeldVariable& variable = variables_.at(entry.variable);
+    variable.versions.end_withholding(entry.version, step);
+    shown_.add(step, {entry.variable, variable.incarnation, entry.version});
     // What its client has not confirmed, its primary alone knows.
     if (entry.state == IndexEntry::State::withheld) show_entry(number);
   }
-  for (const WithheldStep::Empty& empty : withheld.empties) end_empty(empty, step, whole);
+  for (const WithheldStep::Empty& empty : withheld.empties) {
+    if (whole) shown_.add(step, {empty.variable, empty.incarnation, empty.version});
+    end_empty(empty, step, whole);
+  }
+  if (state == StepState::freed) free_step(step);
+}
+
+/// Discards the versions that a step has shown.
+void ObjectStore::free_step(StepId step) {
+  for (const auto& [name, incarnation, version] : shown_.take(step)) {
+    HeldVariable* variable = variables_.find(name);
+    const bool same = variable != nullptr && variable->incarnation == incarnation;
+    if (same && variable->versions.contains(version)) discard_version(name, *variable, version);
+  }
 }
 
 /// Drops an object that nobody has seen.

@@ -1,9 +1,10 @@
-// What was put within steps that are not whole yet: no reader sees it.
+// What was put within steps: withheld until they are whole, and discarded when they are freed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,31 @@ class WithheldSteps {
  private:
   std::map<std::uint64_t, WithheldStep> steps_;
   VersionSet ended_{VersionSet::Excess::join, gaps_max};
+};
+
+/// Versions of variables by the step that has shown them. Costs are logarithms. Not thread-safe.
+class ShownSteps {
+ public:
+  struct Version {
+    std::string variable;
+    std::uint64_t incarnation = 0;
+    std::int64_t version = 0;
+    auto operator<=>(const Version&) const = default;
+  };
+  using Versions = std::set<Version>;
+
+  void add(std::uint64_t step, Version version) { versions_[step].insert(std::move(version)); }
+  /// Removes and returns the versions of a step.
+  Versions take(std::uint64_t step) {
+    const auto found = versions_.find(step);
+    if (found == versions_.end()) return {};
+    Versions taken = std::move(found->second);
+    versions_.erase(found);
+    return taken;
+  }
+
+ private:
+  std::map<std::uint64_t, Versions> versions_;
 };
 
 }  // namespace tranship::staging

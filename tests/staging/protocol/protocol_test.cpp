@@ -89,14 +89,19 @@ const std::tuple requests{
     protocol::AddToStep{6, contents},
     protocol::EndStep{6, contents},
     protocol::GiveUpStep{6, "an exception"},
-    protocol::SettleStep{6, true},
-    protocol::StepSettled{6, true},
+    protocol::SettleStep{6, StepState::whole},
+    protocol::StepSettled{6, StepState::freed, true},
     protocol::QueryStep{6},
     protocol::FindStep{{VersionChoice::latest, -7}, true},
     protocol::MoreOfStep{6, 1, 2},
-    protocol::ForgetStep{6},
+    protocol::FreeStep{6},
     protocol::SetAttributes{contents.attributes},
     protocol::GetAttributes{"energy", 3},
+    protocol::DefineQueue{{8, QueueFull::drop_newest, 2, true}},
+    protocol::JoinReaders{"viz", Sharing::round_robin, -7},
+    protocol::LeaveReaders{"viz"},
+    protocol::TakeStep{"viz", 6, -7, true},
+    protocol::ReleaseStep{"viz", 6},
 };
 
 const std::tuple replies{
@@ -123,11 +128,17 @@ const std::tuple replies{
     protocol::Removed{5, true, orphans},
     protocol::Listed{{variable(), variable()}},
     protocol::ServerStatus{{1, "unix:@here", 100, 50, 25, 2, {"one", "two"}}},
-    protocol::StepBegun{6, {{5, true}}},
+    protocol::StepBegun{6, true, {{5, StepState::broken}}},
     protocol::StepStateFound{StepState::broken, "a writer was lost", true},
     page,
-    protocol::StepFound{
-        6, -7, true, "step 3 is open", Ending::died, {{-8, "given up"}}, {{5, false}}, page},
+    protocol::StepFound{6,
+                        -7,
+                        true,
+                        "step 3 is open",
+                        Ending::died,
+                        {{-8, "given up"}},
+                        {{5, StepState::freed}},
+                        page},
     protocol::AttributesFound{contents.attributes, 3},
 };
 
@@ -203,7 +214,7 @@ TEST(each_request_finds_its_reader) {
   };
   std::apply([&](const auto&... one) { (check(one), ...); }, requests);
   const auto any = [](const auto&) -> Result<bool> { return true; };
-  for (const std::uint32_t kind : {0U, 44U, 1000U, ~0U}) {
+  for (const std::uint32_t kind : {0U, 49U, 1000U, ~0U}) {
     fabric::MessageWriter strange;
     EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
   }
@@ -289,7 +300,7 @@ TEST(each_value_of_a_request_is_checked) {
   refuses<protocol::FindStep>({},
                               [](auto& one) { one.query.choice = static_cast<VersionChoice>(3); });
   for (const StepId id : {StepId{0}, step_max + 1}) {
-    refuses<protocol::SettleStep>({6, true}, [&](auto& one) { one.id = id; });
+    refuses<protocol::SettleStep>({6, StepState::whole}, [&](auto& one) { one.id = id; });
   }
   for (const std::string& text : {std::string(1025, 'x'), std::string("a\nb")}) {
     refuses<protocol::SetAttributes>({contents.attributes},
@@ -306,6 +317,24 @@ TEST(each_value_of_a_request_is_checked) {
                              [](auto& one) { one.contents.variables[0].element_bytes = 0; });
   refuses<protocol::EndStep>({6, contents},
                              [](auto& one) { one.contents.variables[0].boxes = -1; });
+  for (const std::uint32_t other : {0U, 5U}) {
+    const auto state = static_cast<StepState>(other);
+    refuses<protocol::SettleStep>({6, StepState::whole}, [&](auto& one) { one.state = state; });
+    refuses<protocol::DefineQueue>(
+        {}, [&](auto& one) { one.queue.full = static_cast<QueueFull>(other); });
+    refuses<protocol::JoinReaders>({"viz"},
+                                   [&](auto& one) { one.sharing = static_cast<Sharing>(other); });
+  }
+  refuses<protocol::SettleStep>({6, StepState::whole},
+                                [](auto& one) { one.state = StepState::open; });
+  refuses<protocol::DefineQueue>({}, [](auto& one) { one.queue.steps = -1; });
+  refuses<protocol::DefineQueue>({}, [](auto& one) { one.queue.readers = -1; });
+  for (const std::string& name : {std::string(), std::string("a\nb")}) {
+    refuses<protocol::JoinReaders>({"viz"}, [&](auto& one) { one.group = name; });
+    refuses<protocol::LeaveReaders>({"viz"}, [&](auto& one) { one.group = name; });
+    refuses<protocol::TakeStep>({"viz"}, [&](auto& one) { one.group = name; });
+    refuses<protocol::ReleaseStep>({"viz"}, [&](auto& one) { one.group = name; });
+  }
   refuses<protocol::DropOrphans>({}, [](auto& one) { one.index_server = -1; });
   refuses<protocol::DropOrphans>({0, orphans}, [](auto& one) { one.orphans[0].primary = -1; });
 }
@@ -345,8 +374,9 @@ TEST(each_value_of_a_reply_is_checked) {
   refuses<protocol::VersionFound>({3}, [](auto& one) { one.step = step_max + 1; });
   refuses<protocol::ExtentFound>({}, [](auto& one) { one.extent.step = step_max + 1; });
   refuses<protocol::StepBegun>({6}, [](auto& one) { one.id = 0; });
-  refuses<protocol::StepBegun>({6, {{5, true}}}, [](auto& one) { one.unsettled[0].id = 0; });
-  for (const std::uint32_t state : {0U, 4U}) {
+  refuses<protocol::StepBegun>({6, false, {{5, StepState::whole}}},
+                               [](auto& one) { one.unsettled[0].id = 0; });
+  for (const std::uint32_t state : {0U, 5U}) {
     refuses<protocol::StepStateFound>(
         {}, [&](auto& one) { one.state = static_cast<StepState>(state); });
   }
@@ -418,7 +448,7 @@ TEST(garbage_is_refused_and_does_no_harm) {
     std::vector<std::byte> bytes(random() % 200);
     for (auto& one : bytes) one = static_cast<std::byte>(random() % 3 == 0 ? random() : 0);
     if (bytes.size() >= 4) bytes[1] = bytes[2] = bytes[3] = std::byte{0};
-    if (!bytes.empty()) bytes[0] = static_cast<std::byte>(random() % 44);
+    if (!bytes.empty()) bytes[0] = static_cast<std::byte>(random() % 49);
     read_well += read_request<Result<bool>>(bytes, any).ok() ? 1 : 0;
     std::apply([&](auto... one) { ((read_well += read_body(bytes, one).ok() ? 1 : 0), ...); },
                replies);

@@ -140,7 +140,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
   const auto server = [&] { return static_cast<int>(random() % 3); };
   const protocol::IndexEntryId entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
-  switch (static_cast<RequestKind>(random() % 45)) {
+  switch (static_cast<RequestKind>(random() % 50)) {
     case RequestKind::hello:
       return message_of(protocol::Hello{staging_version, "again", {random() % 3, 1}});
     case RequestKind::put: return message_of(put_message(put, 7));
@@ -199,9 +199,11 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::end_step: return message_of(protocol::EndStep{random() % 99, contents});
     case RequestKind::give_up_step: return message_of(protocol::GiveUpStep{random() % 99, name});
     case RequestKind::settle_step:
-      return message_of(protocol::SettleStep{random() % 9 + 1, random() % 2 == 0});
+      return message_of(
+          protocol::SettleStep{random() % 9 + 1, static_cast<StepState>(random() % 3 + 2)});
     case RequestKind::step_settled:
-      return message_of(protocol::StepSettled{random() % 99, random() % 2 == 0});
+      return message_of(protocol::StepSettled{
+          random() % 99, static_cast<StepState>(random() % 4 + 1), random() % 2 == 0});
     case RequestKind::query_step: return message_of(protocol::QueryStep{random() % 99});
     case RequestKind::find_step:
       return message_of(protocol::FindStep{{get.choice, version}, random() % 2 == 0});
@@ -209,7 +211,18 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
       return message_of(protocol::MoreOfStep{random() % 99,
                                              static_cast<std::uint32_t>(random() % 4),
                                              static_cast<std::uint32_t>(random() % 4)});
-    case RequestKind::forget_step: return message_of(protocol::ForgetStep{random() % 99});
+    case RequestKind::free_step: return message_of(protocol::FreeStep{random() % 99});
+    case RequestKind::define_queue: {
+      const auto full = static_cast<QueueFull>(random() % 4 + 1);
+      return message_of(protocol::DefineQueue{{server(), full, server(), random() % 2 == 0}});
+    }
+    case RequestKind::join_readers:
+      return message_of(
+          protocol::JoinReaders{name, static_cast<Sharing>(random() % 2 + 1), version});
+    case RequestKind::leave_readers: return message_of(protocol::LeaveReaders{name});
+    case RequestKind::take_step:
+      return message_of(protocol::TakeStep{name, random() % 99, version, random() % 2 == 0});
+    case RequestKind::release_step: return message_of(protocol::ReleaseStep{name, random() % 99});
     case RequestKind::set_attributes:
       return message_of(protocol::SetAttributes{contents.attributes});
     case RequestKind::get_attributes:
