@@ -376,28 +376,63 @@ nb::dict described(const staging::StepVariable& variable) {
   return one;
 }
 
-/// Returns what is asked for of a whole step: its number, variables and attributes, and the steps
-/// that were passed by. waits: False: it returns no number where it would have to wait.
-std::tuple<std::optional<std::int64_t>, nb::list, std::vector<AttributeTuple>, Skipped> find_step(
-    BoundClient& self, const std::string& which, std::int64_t number, double timeout, bool waits) {
-  const GetRequest request = request_of("step", which, number, {}, {});
-  const staging::StepQuery query{request.choice, request.version};
-  std::vector<staging::BrokenStep> broken;
-  std::optional<staging::FoundStep> step;
-  if (waits) {
-    auto found = run([&] { return self.client->find_step(query, milliseconds(timeout), &broken); });
-    if (!found && (broken.empty() || !is_end(found.error()))) raise(found.error());
-    if (found) step = std::move(*found);
-  } else {
-    step =
-        unwrap(run([&] { return self.client->find_step_at_once(query, milliseconds(timeout)); }));
-  }
+/// A whole step: its id and number, variables and attributes, and the steps that were passed by.
+using StepTuple = std::tuple<staging::StepId, std::optional<std::int64_t>, nb::list,
+                             std::vector<AttributeTuple>, Skipped>;
+StepTuple described(const std::optional<staging::FoundStep>& step,
+                    const std::vector<staging::BrokenStep>& broken) {
   Skipped passed;
   for (const staging::BrokenStep& one : broken) passed.emplace_back(one.number, one.why);
   nb::list variables;
-  if (!step) return {std::nullopt, variables, {}, passed};
+  if (!step) return {0, std::nullopt, variables, {}, passed};
   for (const auto& one : step->contents.variables) variables.append(described(one));
-  return {step->number, variables, described(step->contents.attributes), passed};
+  return {step->id, step->number, variables, described(step->contents.attributes), passed};
+}
+
+/// Returns what was found; no number if an error comes behind steps that were passed by.
+StepTuple found_behind(const Result<staging::FoundStep>& found,
+                       const std::vector<staging::BrokenStep>& broken) {
+  if (!found && (broken.empty() || !is_end(found.error()))) raise(found.error());
+  return described(found ? std::optional(*found) : std::nullopt, broken);
+}
+
+/// waits: False: it returns no number where it would have to wait.
+StepTuple find_step(BoundClient& self, const std::string& which, std::int64_t number,
+                    double timeout, bool waits) {
+  const GetRequest request = request_of("step", which, number, {}, {});
+  const staging::StepQuery query{request.choice, request.version};
+  if (!waits) {
+    return described(
+        unwrap(run([&] { return self.client->find_step_at_once(query, milliseconds(timeout)); })),
+        {});
+  }
+  std::vector<staging::BrokenStep> broken;
+  const auto found =
+      run([&] { return self.client->find_step(query, milliseconds(timeout), &broken); });
+  return found_behind(found, broken);
+}
+
+StepTuple take_step(BoundClient& self, const std::string& group, double timeout) {
+  std::vector<staging::BrokenStep> broken;
+  const auto found =
+      run([&] { return self.client->take_step(group, milliseconds(timeout), &broken); });
+  return found_behind(found, broken);
+}
+
+void define_queue(BoundClient& self, int steps, const std::string& full, int readers,
+                  bool keep_first) {
+  const auto policy = full == "drop-oldest"   ? staging::QueueFull::drop_oldest
+                      : full == "drop-newest" ? staging::QueueFull::drop_newest
+                      : full == "spill"       ? staging::QueueFull::spill
+                                              : staging::QueueFull::block;
+  unwrap(run([&] { return self.client->define_queue({steps, policy, readers, keep_first}); }));
+}
+
+void join_readers(BoundClient& self, const std::string& group, const std::string& share,
+                  std::int64_t after) {
+  const auto sharing =
+      share == "round-robin" ? staging::Sharing::round_robin : staging::Sharing::demand;
+  unwrap(run([&] { return self.client->join_readers(group, sharing, after); }));
 }
 
 void bind_steps(nb::class_<BoundClient>& client) {
@@ -429,12 +464,37 @@ void bind_steps(nb::class_<BoundClient>& client) {
             unwrap(run([&] { return self.client->give_up_step(step, why); }));
           },
           nb::arg("step"), nb::arg("why"))
+      .def(
+          "is_dropped",
+          [](const BoundClient& self, staging::StepId step) {
+            return self.client->is_dropped(step);
+          },
+          nb::arg("step"))
       .def("find_step", &find_step, nb::arg("which"), nb::arg("number"), nb::arg("timeout"),
            nb::arg("waits") = true,
            nb::sig(
                "def find_step(self, which: str, number: int, timeout: float, waits: bool = True) "
-               "-> tuple[int | None, list[dict[str, object]], list[tuple[str, str, str]], "
-               "list[tuple[int, str]]]"))
+               "-> tuple[int, int | None, list[dict[str, object]], "
+               "list[tuple[str, str, str]], list[tuple[int, str]]]"))
+      .def("take_step", &take_step, nb::arg("group"), nb::arg("timeout"),
+           nb::sig("def take_step(self, group: str, timeout: float) "
+                   "-> tuple[int, int | None, list[dict[str, object]], "
+                   "list[tuple[str, str, str]], list[tuple[int, str]]]"))
+      .def(
+          "release_step",
+          [](BoundClient& self, const std::string& group, staging::StepId step) {
+            unwrap(run([&] { return self.client->release_step(group, step); }));
+          },
+          nb::arg("group"), nb::arg("step"))
+      .def("define_queue", &define_queue, nb::arg("steps"), nb::arg("full"), nb::arg("readers"),
+           nb::arg("keep_first"))
+      .def("join_readers", &join_readers, nb::arg("group"), nb::arg("share"), nb::arg("after"))
+      .def(
+          "leave_readers",
+          [](BoundClient& self, const std::string& group) {
+            unwrap(run([&] { return self.client->leave_readers(group); }));
+          },
+          nb::arg("group"))
       .def(
           "discard_step",
           [](BoundClient& self, std::int64_t number, double timeout) {

@@ -43,7 +43,7 @@ from .futures import WAITS, Awaitable, Job, Waits, Workers
 from .gets import ALONE_S, Gets
 from .reader import GET_S, Corner, Info, Version
 from .step_writer import StepWriter
-from .steps import Start, StepFollower, Steps
+from .steps import QueueFull, Share, Start, StepFollower, Steps
 from .subscription import Subscription
 from .variable import Variable
 from .waiting import QUIET_S, on_terminal, say_waiting
@@ -534,6 +534,8 @@ class Staging(Gets, Closing):
         every: SupportsIndex = 1,
         timeout: float = 3600.0,
         gaps: Gaps = "skip",
+        group: str | None = None,
+        share: Share = "demand",
     ) -> Steps:
         """Follows the steps: yields each one, in rising order, once it is whole.
 
@@ -548,6 +550,14 @@ class Staging(Gets, Closing):
             timeout: Seconds to wait for each step.
             gaps: What happens with a broken step: "skip" warns with a `SkippedVersionWarning` that
                 says why it is broken, "error" raises.
+            group: Name of a group of readers that this client joins: each step goes to one of its
+                members, and is freed when each group has released it. A step is released by its
+                `release`, or when the loop asks for the next one. `close`, and the end of a
+                ``with`` statement, leave the group; so do closing the client, and its death, and
+                what it had not released goes to another member. For its first member, `start` is
+                where the group begins. None: this client sees all steps, and holds none.
+            share: How the members share steps: "demand", each gets the next one when it asks; or
+                "round-robin", one after the other in the order in which they have joined.
 
         Raises:
             NotFound: With ``gaps="error"``: a step is broken.
@@ -558,7 +568,47 @@ class Staging(Gets, Closing):
             InvalidArgument: An argument has a wrong type; raised by the call itself.
         """
         seconds = check_seconds("timeout", timeout)
-        return Steps(self, StepFollower(self, start, every, gaps), seconds)
+        follower = StepFollower(self, start, every, gaps, group, share)
+        return Steps(self, follower, seconds)
+
+    def define_steps(
+        self,
+        *,
+        queue: SupportsIndex = 0,
+        full: QueueFull = "block",
+        readers: SupportsIndex = 0,
+        keep_first: bool = False,
+    ) -> None:
+        """Says how long steps are kept; any client may, before or after the first step.
+
+        A step is freed when each registered group of readers (`steps` with ``group=``) has released
+        it. Without any it stays until it is discarded.
+
+        Args:
+            queue: Steps that are kept at a time, those that are being written included; 0: any
+                number.
+            full: What happens to a step that is begun when as many are kept: "block", its writers
+                wait; "drop-oldest", the oldest whole step that no reader holds is freed;
+                "drop-newest", it is dropped itself, what is put within it has no effect
+                (`StepWriter.dropped`), and readers pass it by; "spill", it is written all the same,
+                and servers that were started with ``--full spill`` move objects to disk.
+            readers: Registered readers that the first step waits for.
+            keep_first: Whether the first step is kept whatever else is, and not counted.
+
+        Raises:
+            InvalidArgument: An argument has a wrong value; or "spill", and the servers do not.
+        """
+        if full not in ("block", "drop-oldest", "drop-newest", "spill"):
+            raise InvalidArgument(
+                f"full={shown(full)} is no choice",
+                'give "block", "drop-oldest", "drop-newest" or "spill"',
+            )
+        self._core.define_queue(
+            check_whole("queue", queue, least=0, bits=31),
+            full,
+            check_whole("readers", readers, least=0, bits=31),
+            check_flag("keep_first", keep_first),
+        )
 
     def discard_step(self, number: SupportsIndex) -> None:
         """Discards a whole step: no reader finds it any more, and its variables' versions go.

@@ -104,6 +104,8 @@ class StepWriter:
     Attributes:
         number: The number of the step, which is the version of its variables.
         attributes: Its attributes, as a dictionary; they are sent with its end.
+        dropped: Whether it was dropped when it began, since as many steps are kept as the queue has
+            (`Staging.define_steps`): what is put within it has no effect.
     """
 
     def __init__(self, staging: Putter, number: int, writers: int, timeout: float) -> None:
@@ -114,13 +116,16 @@ class StepWriter:
         self._timeout = timeout
         self._id = 0
         self._ended = False
+        self.dropped = False
         self._variables: dict[str, PendingAttributes] = {}
         self._begun: list[Future[None]] = []
 
     def __enter__(self) -> StepWriter:
-        """Begins the step.
+        """Begins the step. Waits while as many steps are kept as the queue has, if it says so.
 
         Raises:
+            Timeout: The queue was full for so long; the message names the readers that have not
+                released its lowest step.
             InvalidArgument: It is whole; a higher one was begun before; it has another number of
                 writers; or this client has begun it before.
             Error: There are too many steps: a limit of the server is named.
@@ -130,7 +135,9 @@ class StepWriter:
             raise InvalidArgument(
                 f"step {self.number} was begun before", "make another one, with staging.step()"
             )
-        self._id = self._staging._core.begin_step(self.number, self._writers, self._timeout)
+        core = self._staging._core
+        self._id = core.begin_step(self.number, self._writers, self._timeout)
+        self.dropped = core.is_dropped(self._id)
         return self
 
     def __exit__(self, kind: type[BaseException] | None = None, *rest: object) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import check_seconds, check_whole, guard_methods, shown
+from ..arguments import check_seconds, check_text, check_whole, guard_methods, shown
 from ..arrays.dtypes import dtype_of
 from ..closing import refuse_pickling
 from ..errors import InvalidArgument, NotFound
@@ -23,6 +24,10 @@ __all__ = ["Step", "StepFollower", "StepVariable", "Steps"]
 
 Start = SupportsIndex | Literal["first", "next", "latest"]
 """The first step that is read."""
+Share = Literal["demand", "round-robin"]
+"""How the members of a group share steps."""
+QueueFull = Literal["block", "drop-oldest", "drop-newest", "spill"]
+"""What happens to a step that is begun when the queue is full."""
 
 
 @guard_methods
@@ -174,8 +179,10 @@ class Step(Mapping[str, StepVariable]):
         number: int,
         variables: list[Info],
         attributes: list[tuple[str, str, str]],
+        release: Callable[[], None] | None = None,
     ) -> None:
         self.number = number
+        self._release = release
         self._staging = staging
         self._infos = {str(info["name"]): info for info in variables}
         self._attributes: dict[str, dict[str, Any]] = {}
@@ -187,6 +194,15 @@ class Step(Mapping[str, StepVariable]):
     def variables(self) -> tuple[str, ...]:
         """The names of its variables, in their order."""
         return tuple(self._infos)
+
+    def release(self) -> None:
+        """Says that the group of readers, for which this step was taken, needs it no more.
+
+        The next round of the loop says the same. Without a group it does nothing.
+        """
+        release, self._release = self._release, None
+        if release is not None:
+            release()
 
     def __getitem__(self, name: str) -> StepVariable:
         if name not in self._infos:
@@ -215,20 +231,6 @@ class Step(Mapping[str, StepVariable]):
         return f"<Step {self.number}: {', '.join(self._infos) or 'no variables'}>"
 
 
-def read_step(staging: Reader, which: str, number: int, timeout: float) -> Step:
-    """Waits for a whole step, and returns it.
-
-    Raises:
-        NotFound: It is broken, or was discarded.
-        Timeout: It was not whole for `timeout` seconds.
-        Closed: All processes that wrote steps have closed.
-        PeerLost: One of them has died.
-    """
-    found, variables, attributes, _ = staging._core.find_step(which, number, timeout)
-    assert found is not None, "a wait has an end"
-    return Step(staging, found, variables, attributes)
-
-
 class StepFollower:
     """Waits for one whole step after another, in rising order.
 
@@ -237,12 +239,22 @@ class StepFollower:
         start: The first step that is read.
         every: How many whole steps to go on each time.
         gaps: What `report` does about broken steps.
+        group: Group of readers that the client joins; None: none.
+        share: How its members share steps.
 
     Raises:
         InvalidArgument: An argument has a wrong type.
     """
 
-    def __init__(self, staging: Reader, start: Start, every: SupportsIndex, gaps: Gaps) -> None:
+    def __init__(
+        self,
+        staging: Reader,
+        start: Start,
+        every: SupportsIndex,
+        gaps: Gaps,
+        group: str | None,
+        share: Share,
+    ) -> None:
         if gaps not in ("skip", "error"):
             raise InvalidArgument(f"gaps={shown(gaps)} is no choice", 'give "skip" or "error"')
         self._staging = staging
@@ -258,11 +270,25 @@ class StepFollower:
                     'give "first", "next", "latest", or the number of a step',
                 )
             if start != "first":
-                latest = staging._core.find_step("latest", 0, GET_S, False)[0]
+                latest = staging._core.find_step("latest", 0, GET_S, False)[1]
                 if latest is not None:
                     self._after = latest if start == "next" else latest - 1
         else:
             self._after = whole_version(start, ', "first", "next" or "latest"') - 1
+        if share not in ("demand", "round-robin"):
+            raise InvalidArgument(
+                f"share={shown(share)} is no choice", 'give "demand" or "round-robin"'
+            )
+        self._group = None if group is None else check_text("group", group)
+        self._taken: Step | None = None
+        if self._group is not None:
+            staging._core.join_readers(self._group, share, self._after)
+
+    def leave(self) -> None:
+        """Leaves the group; a step that was not released goes to another member."""
+        group, self._group = self._group, None
+        if group is not None and not self._staging.closed:
+            self._staging._core.leave_readers(group)
 
     def wait(self, timeout: float) -> Step | None:
         """Waits for the next step. Call `report` afterwards.
@@ -275,8 +301,14 @@ class StepFollower:
             Closed: All processes that wrote steps have ended.
             PeerLost: One of them has died, or a server has exited.
         """
-        number, variables, attributes, skipped = self._staging._core.find_step(
-            "next", self._after, timeout
+        core, group = self._staging._core, self._group
+        if self._taken is not None:
+            taken, self._taken = self._taken, None
+            taken.release()
+        step_id, number, variables, attributes, skipped = (
+            core.find_step("next", self._after, timeout)
+            if group is None
+            else core.take_step(group, timeout)
         )
         self._skipped += skipped
         if skipped:
@@ -285,9 +317,11 @@ class StepFollower:
             return None
         self._after = number
         self._passed += 1
-        if (self._passed - 1) % self._every:
-            return None
-        return Step(self._staging, number, variables, attributes)
+        release = None if group is None else partial(core.release_step, group, step_id)
+        step = Step(self._staging, number, variables, attributes, release)
+        if group is not None:
+            self._taken = step
+        return None if (self._passed - 1) % self._every else step
 
     def report(self) -> None:
         """Warns of the steps that were passed by, or raises for the first of them.
@@ -302,8 +336,22 @@ class StepFollower:
 class Steps(Followed[Step]):
     """The whole steps, in rising order, as an iterator for loops and for coroutines.
 
-    `Staging.steps` makes one.
+    `Staging.steps` makes one. It is also a context manager, which closes it.
     """
 
     def __init__(self, staging: Reader, follower: StepFollower, timeout: float) -> None:
         super().__init__(staging, "the next step", follower, timeout)
+        self._follower_of_steps = follower
+
+    def __enter__(self) -> Steps:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the iteration, and leaves the group: a step that was not released goes to another
+        member of it.
+        """
+        super().close()
+        self._follower_of_steps.leave()
