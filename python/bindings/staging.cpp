@@ -380,20 +380,13 @@ nb::dict described(const staging::StepVariable& variable) {
 using StepTuple = std::tuple<staging::StepId, std::optional<std::int64_t>, nb::list,
                              std::vector<AttributeTuple>, Skipped>;
 StepTuple described(const std::optional<staging::FoundStep>& step,
-                    const std::vector<staging::BrokenStep>& broken) {
+                    const std::vector<staging::BrokenStep>& broken = {}) {
   Skipped passed;
   for (const staging::BrokenStep& one : broken) passed.emplace_back(one.number, one.why);
   nb::list variables;
-  if (!step) return {0, std::nullopt, variables, {}, passed};
+  if (!step || step->id == 0) return {0, std::nullopt, variables, {}, passed};
   for (const auto& one : step->contents.variables) variables.append(described(one));
   return {step->id, step->number, variables, described(step->contents.attributes), passed};
-}
-
-/// Returns what was found; no number if an error comes behind steps that were passed by.
-StepTuple found_behind(const Result<staging::FoundStep>& found,
-                       const std::vector<staging::BrokenStep>& broken) {
-  if (!found && (broken.empty() || !is_end(found.error()))) raise(found.error());
-  return described(found ? std::optional(*found) : std::nullopt, broken);
 }
 
 /// waits: False: it returns no number where it would have to wait.
@@ -403,20 +396,19 @@ StepTuple find_step(BoundClient& self, const std::string& which, std::int64_t nu
   const staging::StepQuery query{request.choice, request.version};
   if (!waits) {
     return described(
-        unwrap(run([&] { return self.client->find_step_at_once(query, milliseconds(timeout)); })),
-        {});
+        unwrap(run([&] { return self.client->find_step_at_once(query, milliseconds(timeout)); })));
   }
   std::vector<staging::BrokenStep> broken;
   const auto found =
-      run([&] { return self.client->find_step(query, milliseconds(timeout), &broken); });
-  return found_behind(found, broken);
+      unwrap(run([&] { return self.client->find_step(query, milliseconds(timeout), &broken); }));
+  return described(found, broken);
 }
 
 StepTuple take_step(BoundClient& self, const std::string& group, double timeout) {
   std::vector<staging::BrokenStep> broken;
   const auto found =
-      run([&] { return self.client->take_step(group, milliseconds(timeout), &broken); });
-  return found_behind(found, broken);
+      unwrap(run([&] { return self.client->take_step(group, milliseconds(timeout), &broken); }));
+  return described(found, broken);
 }
 
 void define_queue(BoundClient& self, int steps, const std::string& full, int readers,

@@ -219,6 +219,7 @@ Result<FoundStep> StepClient::find(const StepQuery& asked, std::int64_t end_ns,
       if (!more) return more.error();
       continue;
     }
+    if (!found->broken.empty() && broken != nullptr) return FoundStep{0, query.number, {}};
     if (!found->broken.empty()) continue;
     if (found->ending != Ending::none) return no_more_steps(found->ending, found->why);
     if (Status status = requester_.pause(seen, end_ns, found->why); !status) return status.error();
@@ -264,6 +265,7 @@ Result<FoundStep> StepClient::take(const std::string& group, std::int64_t end_ns
       if (!more) return more.error();
       continue;
     }
+    if (!found->broken.empty() && broken != nullptr) return FoundStep{0, taken.known, {}};
     if (!found->broken.empty()) continue;
     if (found->ending != Ending::none) return no_more_steps(found->ending, found->why);
     if (Status status = requester_.pause(seen, end_ns, found->why); !status) return status.error();
@@ -324,7 +326,9 @@ Status StepClient::join(const std::string& group, Sharing sharing, std::int64_t 
 Status StepClient::leave(const std::string& group) {
   ReplyBuffer reply;
   const auto left = requester_.ask(first_server, protocol::LeaveReaders{group}, reply);
-  return left ? Status{} : Status(left.error());
+  if (!left) return left.error();
+  settle_all(left->unsettled, reply.end_ns);
+  return {};
 }
 
 Status StepClient::release(const std::string& group, StepId id) {

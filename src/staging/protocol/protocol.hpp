@@ -518,7 +518,7 @@ struct JoinReaders {
 /// Ends the membership. What the client had taken, and not released, goes to another member.
 struct LeaveReaders {
   static constexpr RequestKind kind = RequestKind::leave_readers;
-  using Reply = Done;
+  using Reply = StepsFreed;
   std::string group{};
   static void visit(auto& coder, auto& leave) {
     coder(leave.group).require([&] { return check_name(leave.group); });

@@ -316,6 +316,13 @@ struct StepBegun {
   }
 };
 
+/// The request was carried out; it may have freed steps.
+struct StepsFreed {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  std::vector<UnsettledStep> unsettled{};  ///< As StepBegun::unsettled.
+  static void visit(auto& coder, auto& freed) { coder.list(freed.unsettled); }
+};
+
 /// The state of a step.
 struct StepStateFound {
   static constexpr ReplyKind kind = ReplyKind::done;

@@ -195,7 +195,8 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::LeaveRead
   if (!is_first()) return not_the_first();
   readers_.leave(clients_.at(from).id, request.group);
   changes_.insert(steps_watch);
-  return reply(protocol::Done{});
+  settle_ended_steps();
+  return reply(protocol::StepsFreed{steps_.take_unsettled(from)});
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::TakeStep& request,

@@ -129,6 +129,7 @@ const std::tuple replies{
     protocol::Listed{{variable(), variable()}},
     protocol::ServerStatus{{1, "unix:@here", 100, 50, 25, 2, {"one", "two"}}},
     protocol::StepBegun{6, true, {{5, StepState::broken}}},
+    protocol::StepsFreed{{{5, StepState::freed}}},
     protocol::StepStateFound{StepState::broken, "a writer was lost", true},
     page,
     protocol::StepFound{6,
