@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import faulthandler
 import gc
 import os
 import signal
@@ -252,6 +253,7 @@ def test_a_fork_cannot_read_a_view_and_ends_none(serve: Servers) -> None:
         other.discard("x", 0)
 
         def read() -> None:
+            faulthandler.disable()
             # Memory that the child takes does not come to lie where the view was.
             taken = [np.zeros(4 * MIB // 8) for _ in range(64)]
             assert views[0][9] == taken[0][0]
