@@ -6,9 +6,11 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <tuple>
+#include <variant>
 
 #include "base/refusals.hpp"
 #include "bindings.hpp"
@@ -21,6 +23,7 @@ namespace {
 using staging::Box;
 using staging::Client;
 using staging::GetRequest;
+using staging::ObjectView;
 using staging::Server;
 using staging::VariableInfo;
 using staging::VersionChoice;
@@ -91,6 +94,10 @@ GetRequest request_of(const std::string& variable, const std::string& which, std
                                                  : VersionChoice::exact;
   const std::int64_t number = kind == VersionChoice::latest ? INT64_MAX : version;
   return {variable, kind, number, unwrap(Box::make(lower, upper))};
+}
+
+nb::tuple as_tuple(const std::vector<std::int64_t>& numbers) {
+  return nb::tuple(nb::cast(numbers));
 }
 
 nb::dict described(const staging::TransferTotals& moved) {
@@ -199,6 +206,37 @@ std::optional<std::int64_t> get(BoundClient& self, const std::string& variable,
         run([&] { return self.client->get_at_once(request, target, milliseconds(timeout)); }));
   }
   return unwrap(run([&] { return self.client->get(request, target, milliseconds(timeout)); }));
+}
+
+/// Describes a view's memory as bytes that nobody may write. NumPy arrays of it refer to the
+/// object.
+int export_view(PyObject* self, Py_buffer* buffer, int flags) {
+  const auto& view = *nb::inst_ptr<ObjectView>(nb::handle(self));
+  return PyBuffer_FillInfo(buffer, self, const_cast<std::byte*>(view.address),
+                           static_cast<Py_ssize_t>(view.span_bytes()), 1, flags);
+}
+
+PyType_Slot view_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&export_view)}, {0, nullptr}};
+
+/// Returns a view of a box, or why there can be none; nothing if it would have to wait, and must
+/// not.
+std::optional<std::variant<ObjectView, std::pair<std::string, std::string>>> view(
+    BoundClient& self, const std::string& variable, const std::string& which, std::int64_t version,
+    const std::vector<std::int64_t>& lower, const std::vector<std::int64_t>& upper, double timeout,
+    bool waits) {
+  const GetRequest request = request_of(variable, which, version, lower, upper);
+  const auto limit = milliseconds(timeout);
+  std::optional<std::variant<ObjectView, staging::NoView>> found;
+  if (waits) {
+    found = unwrap(run([&] { return self.client->view(request, limit); }));
+  } else {
+    found = unwrap(run([&] { return self.client->view_at_once(request, limit); }));
+  }
+  if (!found) return std::nullopt;
+  if (const auto* none = std::get_if<staging::NoView>(&*found)) {
+    return std::pair(none->why.message, none->why.hint);
+  }
+  return std::get<ObjectView>(std::move(*found));
 }
 
 std::int64_t wait(BoundClient& self, const std::string& variable, const std::string& which,
@@ -511,6 +549,18 @@ void bind_steps(nb::class_<BoundClient>& client) {
           nb::arg("variable"));
 }
 
+void bind_staging_view(nb::module_& module) {
+  nb::class_<ObjectView>(module, "StagingView", nb::type_slots(view_slots),
+                         "A box in a server's memory, which has the buffer protocol.")
+      .def_prop_ro("type", [](const ObjectView& self) { return self.type; })
+      .def_prop_ro(
+          "shape", [](const ObjectView& self) { return as_tuple(self.shape); },
+          nb::sig("def shape(self) -> tuple[int, ...]"))
+      .def_prop_ro(
+          "strides", [](const ObjectView& self) { return as_tuple(self.strides); },
+          nb::sig("def strides(self) -> tuple[int, ...]"));
+}
+
 void bind_staging_client(nb::module_& module) {
   nb::class_<BoundClient> client(module, "StagingClientCore");
   bind_steps(client);
@@ -525,6 +575,11 @@ void bind_staging_client(nb::module_& module) {
       .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
            nb::arg("upper"), nb::arg("out"), nb::arg("timeout"), nb::arg("type") = "",
            nb::arg("waits") = true)
+      .def("view", &view, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
+           nb::arg("lower"), nb::arg("upper"), nb::arg("timeout"), nb::arg("waits") = true,
+           nb::sig("def view(self, variable: str, which: str, version: int, "
+                   "lower: Sequence[int], upper: Sequence[int], timeout: float, "
+                   "waits: bool = True) -> StagingView | tuple[str, str] | None"))
       .def("wait", &wait, nb::arg("variable"), nb::arg("which"), nb::arg("version"),
            nb::arg("lower"), nb::arg("upper"), nb::arg("timeout"))
       .def("follow", &follow, nb::arg("variable"), nb::arg("after"), nb::arg("lower"),
@@ -605,6 +660,7 @@ std::vector<std::vector<int>> places(const std::string& variable, int servers,
 
 void bind_staging(nb::module_& module) {
   bind_staging_server(module);
+  bind_staging_view(module);
   bind_staging_client(module);
   module.def("staging_places", &places, nb::arg("variable"), nb::arg("servers"),
              nb::arg("element_bytes"), nb::arg("first"), nb::arg("boxes"),

@@ -37,6 +37,10 @@ class Liveness {
   /// if the owner has taken the array back.
   virtual bool begin_copy() const = 0;
   virtual void end_copy() const = 0;
+  /// Counts a reader that may outlast the connection among the array's users, until the answer is
+  /// released, on any thread: the owner does not use the memory for anything else meanwhile. Null
+  /// if the owner has taken it back.
+  virtual std::shared_ptr<void> view() const = 0;
   /// Returns the address at which one of this process's GPUs reaches an array on a GPU: the memory
   /// of another process is mapped for each GPU at an address of its own.
   /// @error what the driver refused; not_found if the owner has taken the array back

@@ -53,6 +53,7 @@ class Engine : public std::enable_shared_from_this<Engine> {
     fabric::AnswerCall answer;  ///< answers what other processes ask of this one; empty: refused
     /// As FabricOptions says. On the fabric's thread: they must not block.
     std::function<void(fabric::RequesterId, bool cleanly)> on_requester_lost;
+    std::function<void(fabric::RequesterId, bool cleanly)> on_requester_served;
     std::function<void(fabric::RequesterId, bool cleanly)> on_requester_gone;
   };
 

@@ -117,6 +117,9 @@ class PeerLiveness : public Liveness {
   }
   bool begin_copy() const override { return array_->link().requester->begin_use(array_->remote()); }
   void end_copy() const override { array_->link().requester->end_use(array_->remote()); }
+  std::shared_ptr<void> view() const override {
+    return array_->link().requester->lasting_use(array_->remote());
+  }
   const fabric::RemoteArray& remote() const override { return *array_; }
   Result<std::byte*> address_for(int) const override {
     return Error{ErrorCode::unsupported, array_->name() + " does not lie on a GPU"};
@@ -230,6 +233,7 @@ Result<std::shared_ptr<Processes>> Processes::open(Engine& engine) {
   };
   options.answer = engine.options_.answer;
   options.on_requester_lost = engine.options_.on_requester_lost;
+  options.on_requester_served = engine.options_.on_requester_served;
   options.on_requester_gone = engine.options_.on_requester_gone;
   std::shared_ptr<Processes> processes(new Processes(engine));
   processes->take_messages(options);

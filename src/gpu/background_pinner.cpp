@@ -11,6 +11,9 @@ namespace {
 constexpr std::chrono::milliseconds pause{10};
 /// Once no part could be pinned for this long, the thread sleeps until it is woken.
 constexpr std::chrono::milliseconds patience{2000};
+/// The thread checks this often whether the owners of the memories have given pages back: one page
+/// for each part of 64 MiB, which takes a microsecond.
+constexpr std::chrono::milliseconds unpin_interval{1000};
 /// How long the thread waits after the first copy to or from a memory began, so that the driver's
 /// locks do not delay that copy: 256 MiB through a bounce buffer take 5 to 25 ms at 10 to 50 GB/s.
 constexpr std::chrono::milliseconds first_copy_time{50};
@@ -54,18 +57,31 @@ void BackgroundPinner::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-BackgroundPinner::Look BackgroundPinner::look(const std::map<std::uint64_t, AddedMemory>& added) {
+/// Looks at all memories: unpins what was given back, and pins the next part of one.
+BackgroundPinner::Look BackgroundPinner::look(const std::map<std::uint64_t, AddedMemory>& added,
+                                              bool pins, bool unpins) {
   Look found;
   for (const auto& [number, one] : added) {
     const auto memory = one.memory.lock();
     const auto parts = memory != nullptr ? one.parts.lock() : nullptr;
-    if (parts != nullptr && parts->pin_next(Clock::now())) {
-      found.pinned = true;
-      return found;
+    if (parts == nullptr) {
+      found.over.push_back(number);
+      continue;
     }
-    if (parts == nullptr || parts->are_over()) found.over.push_back(number);
+    if (unpins) parts->unpin_given_back();
+    if (pins && !found.pinned && !parts->are_over()) found.pinned = parts->pin_next(Clock::now());
   }
   return found;
+}
+
+/// Sleeps until there is something to do; the caller holds the lock.
+void BackgroundPinner::sleep(std::unique_lock<std::mutex>& lock, Clock::time_point now) {
+  if (memories_.empty()) return wake_.wait(lock);
+  if (now >= awake_until_) {
+    (void)wake_.wait_until(lock, unpins_after_);
+  } else {
+    (void)wake_.wait_for(lock, pause);
+  }
 }
 
 void BackgroundPinner::run() {
@@ -76,19 +92,18 @@ void BackgroundPinner::run() {
       wake_.wait_until(lock, held_until_);
       continue;
     }
-    if (memories_.empty() || now >= awake_until_) {
-      wake_.wait(lock);
-      continue;
-    }
+    const bool unpins = now >= unpins_after_;
+    if (unpins) unpins_after_ = now + unpin_interval;
     const std::map<std::uint64_t, AddedMemory> added = memories_;
+    const bool pins = now < awake_until_;
     lock.unlock();
-    const Look found = look(added);
+    const Look found = look(added, pins, unpins);
     lock.lock();
     for (const std::uint64_t number : found.over) memories_.erase(number);
     if (found.pinned) {
       awake_until_ = Clock::now() + patience;
     } else if (!stop_) {
-      wake_.wait_for(lock, pause);
+      sleep(lock, now);
     }
   }
 }

@@ -14,9 +14,10 @@
 
 namespace tranship {
 
-/// Pins shared memories part by part, as their pages appear. It does not keep a memory alive.
-/// Each call of the driver is short, and none begins while the first copies of a memory run,
-/// since the driver may hold locks meanwhile that copies need. Threads: all.
+/// Pins shared memories part by part, as their pages appear, and unpins what their owners have
+/// given back to the system, within a second or two. It does not keep a memory alive. Each call of
+/// the driver is short, and none begins while the first copies of a memory run, since the driver
+/// may hold locks meanwhile that copies need. Threads: all.
 class BackgroundPinner {
  public:
   BackgroundPinner() = default;
@@ -42,10 +43,11 @@ class BackgroundPinner {
   /// What one look at all memories has done.
   struct Look {
     bool pinned = false;
-    std::vector<std::uint64_t> over;  ///< Memories of which nothing is left to pin.
+    std::vector<std::uint64_t> over;  ///< Memories that are there no more.
   };
   void run();
-  static Look look(const std::map<std::uint64_t, AddedMemory>& added);
+  static Look look(const std::map<std::uint64_t, AddedMemory>& added, bool pins, bool unpins);
+  void sleep(std::unique_lock<std::mutex>& lock, Clock::time_point now);
 
   std::mutex mutex_;  ///< Guards what follows.
   std::condition_variable wake_;
@@ -53,6 +55,7 @@ class BackgroundPinner {
   std::uint64_t added_ = 0;
   Clock::time_point held_until_;  ///< No part is pinned before this time.
   Clock::time_point awake_until_;
+  Clock::time_point unpins_after_;  ///< When it looks next for what was given back.
   bool stop_ = false;
   std::thread thread_;
 };

@@ -64,8 +64,11 @@ bool PinnedParts::are_over() const {
   {
     const std::lock_guard lock(mutex_);
     if (refused_) return true;
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      if (!parts_[k].given_back && !is_pinned(k)) return false;
+    }
   }
-  return are_pinned();
+  return true;
 }
 
 Status PinnedParts::pin(std::size_t part, const PageRun& run) {
@@ -112,6 +115,7 @@ std::optional<PageRun> PinnedParts::due(std::size_t number, bool wanted, Time no
   {
     const std::lock_guard lock(mutex_);
     if (refused_ || !ahead_ || parts_[number].wanted != wanted) return std::nullopt;
+    if (parts_[number].given_back) return std::nullopt;
     part = parts_[number];
   }
   const std::vector<PageRun> open = gaps(number, part);
@@ -132,6 +136,26 @@ std::optional<PageRun> PinnedParts::due(std::size_t number, bool wanted, Time no
     if (run.bytes > longest.bytes) longest = {gap.offset + run.offset, run.bytes};
   }
   return longest.bytes >= options_.run_least ? std::optional(longest) : std::nullopt;
+}
+
+void PinnedParts::unpin_given_back() {
+  std::vector<std::byte*> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      Part& part = parts_[k];
+      // The system keeps the pages of a pin in memory, unless their owner has given them back. He
+      // gives back what is behind a place, so that the first page is the last one to go.
+      std::erase_if(part.pinned, [&](const PageRun& run) {
+        std::byte* const begin = address_of(k) + run.offset;
+        if (!page_is_gone(begin)) return false;
+        part.given_back = true;
+        gone.push_back(begin);
+        return true;
+      });
+    }
+  }
+  for (std::byte* const begin : gone) gpus_->unpin(begin);
 }
 
 bool PinnedParts::pin_next(Time now) {

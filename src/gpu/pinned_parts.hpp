@@ -37,7 +37,7 @@ class PinnedParts {
   bool in_background() const { return options_.in_background; }
   /// Whether all parts are pinned.
   bool are_pinned() const;
-  /// Whether nothing is left to pin: all parts are pinned, or the driver refused one.
+  /// Whether nothing is left to pin: all parts are pinned or given back, or the driver refused one.
   bool are_over() const;
 
   /// Pins all parts.
@@ -54,12 +54,16 @@ class PinnedParts {
   /// pages every tenth of a second. Returns whether anything was pinned. Pins nothing after the
   /// driver has refused a part.
   bool pin_next(Time now);
+  /// Unpins runs whose pages the memory's owner has given back to the system: until then the pins
+  /// keep them. Their places are pinned no more. Called by the thread that pins.
+  void unpin_given_back();
 
  private:
   struct Part {
     std::vector<PageRun> pinned;  ///< In order; offsets from the beginning of the part.
     bool wanted = false;
-    Time runs_after;  ///< When the next run of a wanted part may be pinned.
+    bool given_back = false;  ///< Whether some of it was.
+    Time runs_after;          ///< When the next run of a wanted part may be pinned.
   };
   std::byte* address_of(std::size_t part) const;
   std::int64_t bytes_of(std::size_t part) const;

@@ -1,6 +1,7 @@
 #include "os/fork.hpp"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,9 +17,28 @@ constexpr std::size_t descriptors_max = 65536;
 std::atomic<std::uint64_t> generation{0};
 std::array<std::atomic<std::uint64_t>, descriptors_max / bits_per_word> to_close{};
 
+/// Memory that is not there in children. `bytes` is set last, and 0 while it is not guarded.
+struct GuardedMemory {
+  std::atomic<void*> address{nullptr};
+  std::atomic<std::size_t> bytes{0};
+};
+constexpr std::size_t guarded_max = 4096;
+std::array<GuardedMemory, guarded_max> guarded{};
+
+/// Takes the addresses of guarded memory, so that nothing else comes to lie there.
+void guard_addresses() {
+  for (GuardedMemory& one : guarded) {
+    const std::size_t bytes = one.bytes.exchange(0);
+    if (bytes == 0) continue;
+    (void)mmap(one.address.load(), bytes, PROT_NONE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  }
+}
+
 /// Runs in the child, where only async-signal-safe functions may be called.
 void in_child() {
   generation.fetch_add(1);
+  guard_addresses();
   for (std::size_t word = 0; word < to_close.size(); ++word) {
     std::uint64_t bits = to_close[word].exchange(0);
     for (std::size_t bit = 0; bits != 0; ++bit, bits >>= 1) {
@@ -30,6 +50,13 @@ void in_child() {
 void watch_forks() {
   static const int registered = pthread_atfork(nullptr, nullptr, in_child);
   (void)registered;
+}
+
+GuardedMemory* guard_of(void* address) {
+  for (GuardedMemory& one : guarded) {
+    if (one.address.load() == address) return &one;
+  }
+  return nullptr;
 }
 
 std::atomic<std::uint64_t>* word_of(int descriptor) {
@@ -55,6 +82,24 @@ void close_in_children(int descriptor) {
 
 void keep_in_children(int descriptor) {
   if (auto* word = word_of(descriptor)) word->fetch_and(~bit_of(descriptor));
+}
+
+bool guard_in_children(void* address, std::size_t bytes) {
+  watch_forks();
+  for (GuardedMemory& one : guarded) {
+    void* none = nullptr;
+    if (!one.address.compare_exchange_strong(none, address)) continue;
+    one.bytes.store(bytes);
+    return true;
+  }
+  return false;
+}
+
+void unguard_in_children(void* address) {
+  GuardedMemory* const one = guard_of(address);
+  if (one == nullptr) return;
+  one->bytes.store(0);
+  one->address.store(nullptr);
 }
 
 }  // namespace tranship

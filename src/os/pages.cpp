@@ -46,6 +46,11 @@ bool pages_are_there(std::byte* address, std::int64_t bytes) {
   return for_pages(address, bytes, [](std::int64_t, bool there) { return there; });
 }
 
+bool page_is_gone(std::byte* address) {
+  unsigned char there = 0;
+  return ::mincore(address, 1, &there) == 0 && (there & 1) == 0;
+}
+
 PageRun longest_run(std::byte* address, std::int64_t bytes) {
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
   PageRun longest;

@@ -16,6 +16,9 @@ bool map_for_writing(std::byte* address, std::int64_t bytes);
 /// page.
 bool pages_are_there(std::byte* address, std::int64_t bytes);
 
+/// Returns whether a page is not in memory; false if the system does not say. `address` begins it.
+bool page_is_gone(std::byte* address);
+
 /// Bytes of neighbouring pages, from an offset on.
 struct PageRun {
   std::int64_t offset = 0;

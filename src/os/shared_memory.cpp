@@ -100,7 +100,16 @@ SharedMemory::~SharedMemory() {
   registration_.reset();
   // In a child that never had the mapping, something else may lie at its address.
   const bool here = in_children_ || generation_ == fork_generation();
-  if (data_ != nullptr && here) munmap(data_, static_cast<std::size_t>(bytes_));
+  if (data_ == nullptr || !here) return;
+  if (guarded_) unguard_in_children(data_);
+  munmap(data_, static_cast<std::size_t>(bytes_));
+}
+
+bool SharedMemory::guard_in_children() {
+  std::lock_guard lock(mutex_);
+  if (in_children_) return true;
+  if (!guarded_) guarded_ = tranship::guard_in_children(data_, static_cast<std::size_t>(bytes_));
+  return guarded_;
 }
 
 bool SharedMemory::contains(const std::byte* address, std::int64_t bytes) const {

@@ -47,6 +47,10 @@ class SharedMemory {
   void close_descriptor() { descriptor_.reset(); }
   bool contains(const std::byte* address, std::int64_t bytes) const;
 
+  /// Lets forked children that do not see the memory fault where they use its addresses, and find
+  /// nothing else there. Returns false if too many memories are guarded.
+  bool guard_in_children();
+
   /// Returns the registration of the memory with devices, which the first call of `make` has made;
   /// null if that returned null. It is released before the memory is unmapped.
   template <typename Make>
@@ -68,6 +72,7 @@ class SharedMemory {
   std::uint64_t generation_ = 0;
   bool in_children_ = true;
   std::mutex mutex_;  ///< guards what follows
+  bool guarded_ = false;
   bool asked_ = false;
   std::shared_ptr<void> registration_;
 };

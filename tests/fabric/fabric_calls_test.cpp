@@ -53,6 +53,9 @@ struct Talkers {
   explicit Talkers(Transport transport, AnswerCall answer = backwards) {
     FabricOptions options = options_for(transport);
     options.answer = std::move(answer);
+    options.on_requester_served = [this](RequesterId, bool cleanly) {
+      served.add(cleanly ? "cleanly" : "lost");
+    };
     options.on_requester_gone = [this](RequesterId, bool cleanly) {
       gone.add(cleanly ? "cleanly" : "lost");
     };
@@ -71,6 +74,7 @@ struct Talkers {
   }
 
   Heard notices;
+  Heard served;
   Heard gone;
   Heard lost;
   std::unique_ptr<Fabric> exporter;
@@ -93,6 +97,43 @@ TEST(an_answer_comes_back_whatever_its_length) {
       REQUIRE(*length == bytes);
       EXPECT(std::equal(question.rbegin(), question.rend(), reply.begin()));
     }
+  }
+}
+
+TEST(a_lasting_use_outlives_the_connection_which_ends_well) {
+  const auto memory = *SharedMemory::allocate({1 << 16, true});
+  for (const bool closes : {false, true}) {
+    Talkers talkers(Transport::automatic);
+    ExportedArray exported;
+    exported.name = "memory";
+    exported.description = "bytes";
+    exported.place.address = memory->data();
+    exported.bytes = memory->bytes();
+    exported.memory = memory;
+    REQUIRE(talkers.exporter->export_array(exported).ok());
+    auto array = look_up(*talkers.requester, talkers.peer, "memory");
+    const Requester& requester = *array->link().requester;
+    auto use = requester.lasting_use(array->remote());
+    auto second = requester.lasting_use(array->remote());
+    REQUIRE(use != nullptr && second != nullptr);
+    EXPECT(!requester.in_use());
+    {
+      const auto copy = requester.use(array->remote());
+      EXPECT(requester.in_use());
+    }
+    EXPECT(!requester.in_use());
+    REQUIRE(
+        (closes ? talkers.requester->close() : talkers.requester->disconnect(talkers.peer)).ok());
+    REQUIRE(talkers.served.wait_for(1));
+    EXPECT_EQ(talkers.served.texts[0], "cleanly");
+    EXPECT(requester.lasting_use(array->remote()) == nullptr);
+    array.reset();
+    use.reset();
+    std::this_thread::sleep_for(50ms);
+    EXPECT(talkers.gone.texts.empty());
+    second.reset();
+    REQUIRE(talkers.gone.wait_for(1));
+    EXPECT_EQ(talkers.gone.texts[0], "cleanly");
   }
 }
 

@@ -529,7 +529,8 @@ TEST(a_lost_peer_keeps_its_fence_until_its_copies_have_ended) {
   const SlotSegment segment = segment_of({1, 4096});
   ExportLease& lease = segment.header().leases[3];
   int gone = 0;
-  Fences fences([&](RequesterId, bool) { ++gone; });
+  int served = 0;
+  Fences fences([&](RequesterId, bool) { ++served; }, [&](RequesterId, bool) { ++gone; });
   LeaseGrants grants(segment);
   grants.grant(3, 77);
   EXPECT_EQ(lease.export_id.load(), std::uint64_t{77});
@@ -539,6 +540,7 @@ TEST(a_lost_peer_keeps_its_fence_until_its_copies_have_ended) {
   EXPECT(fences.in_use(3) && !fences.in_use(4));
   fences.lift();
   EXPECT_EQ(gone, 0);
+  EXPECT_EQ(served, 1);
   lease.users.store(0);
   fences.lift();
   EXPECT_EQ(gone, 1);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <thread>
 
+#include "os/available_memory.hpp"
 #include "support/test.hpp"
 #include "support/waiting.hpp"
 
@@ -175,6 +176,39 @@ TEST(the_thread_pins_what_copies_want) {
   pinner.want(*lab.parts, 0, 10);
   EXPECT(test::eventually([&] { return lab.is_pinned(0); }));
   EXPECT(Clock::now() - begin >= milliseconds(50));  // the first copy has run meanwhile
+}
+
+TEST(what_its_owner_has_given_back_is_unpinned) {
+  const Lab lab;
+  for (std::int64_t k = 0; k < parts_count; ++k) lab.touch(k);
+  lab.parts->pin_ahead();
+  while (lab.parts->pin_next(Clock::now())) continue;
+  REQUIRE(lab.parts->are_pinned());
+  lab.parts->unpin_given_back();
+  EXPECT_EQ(lab.pinned_count(), parts_count);
+  // The end of a segment, which begins within a part: what lies before is still used.
+  give_back_pages(*lab.memory, part_bytes + 4096, memory_bytes - part_bytes - 4096);
+  lab.parts->unpin_given_back();
+  EXPECT(lab.is_pinned(0) && lab.is_pinned(1));
+  EXPECT_EQ(lab.pinned_count(), 2);
+  EXPECT(lab.parts->are_over());
+  EXPECT(!lab.parts->are_pinned());
+  lab.touch(2);
+  (void)lab.parts->want(2 * part_bytes, 10, Clock::now());
+  EXPECT(!lab.parts->pin_next(Clock::now()));
+}
+
+TEST(the_thread_unpins_what_is_given_back_after_all_was_pinned) {
+  const Lab lab;
+  BackgroundPinner pinner;
+  lab.parts->pin_ahead();
+  pinner.add(lab.memory, lab.parts);
+  for (std::int64_t k = 0; k < parts_count; ++k) lab.touch(k);
+  EXPECT(test::eventually([&] { return lab.parts->are_pinned(); }));
+  std::this_thread::sleep_for(milliseconds(2100));  // it has nothing to do any more
+  EXPECT(lab.parts->are_pinned());
+  give_back_pages(*lab.memory, 0, memory_bytes);
+  EXPECT(test::eventually([&] { return lab.pinned_count() == 0; }));
 }
 
 TEST(the_thread_keeps_no_memory) {

@@ -144,6 +144,21 @@ def check_flag(name: str, value: Any) -> bool:
     return check_switch(name, value)
 
 
+def check_copy(copy: Any, out: Any) -> bool | None:
+    """Returns whether a get has to copy: True, False, or None if it may.
+
+    Raises:
+        InvalidArgument: The value is something else; or it must not copy, and there is a target.
+    """
+    copies = None if copy is None else check_switch("copy", copy)
+    if copies is False and out is not None:
+        raise InvalidArgument(
+            "copy=False does not fit out=: what is got into an array is copied",
+            "leave one of them out",
+        )
+    return copies
+
+
 def at_origin(array: Any) -> tuple[Any, list[int]]:
     """Returns an array, described at most once, and the corner 0 of as many dimensions."""
     if isinstance(array, np.ndarray):

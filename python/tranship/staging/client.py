@@ -27,6 +27,7 @@ from ..errors import Error, InvalidArgument
 from .arguments import (
     as_elements,
     at_origin,
+    check_copy,
     check_element,
     check_flag,
     corner_of,
@@ -375,6 +376,7 @@ class Staging(Gets, Closing):
         out: Any = None,
         *,
         timeout: float | None = None,
+        copy: bool | None = True,
     ) -> Awaitable[Any]:
         """Begins a `get` and returns a future at once; its ``result()`` returns or raises as `get`.
 
@@ -384,16 +386,18 @@ class Staging(Gets, Closing):
         close() does not wait for it: its ``result()`` raises `Closed` then.
 
         Raises:
-            InvalidArgument: `timeout` is no number.
+            InvalidArgument: `timeout` is no number; or `copy` is no truth value, or does not fit
+                `out`.
             Error: There is no thread for it; nothing was begun.
             Closed: This client was closed.
         """
+        copies = check_copy(copy, out)
         seconds = GET_S if timeout is None else check_seconds("timeout", timeout)
         alone_from = time.monotonic() + ALONE_S
         target = None if out is None else in_calling_thread(out)
 
         def attempt(left: float, waits: bool) -> Any:
-            got = self._get(name, version, lower, upper, target, left, waits)
+            got = self._get(name, version, lower, upper, target, left, waits, copies)
             if got is target and out is not None:
                 return out
             if got is WAITS and timeout is None and time.monotonic() > alone_from:
@@ -450,6 +454,7 @@ class Staging(Gets, Closing):
         out: Any = None,
         *,
         timeout: float | None = None,
+        copy: bool | None = True,
     ) -> Any:
         """Gets a box of a variable, and waits until all of it is there.
 
@@ -466,6 +471,15 @@ class Staging(Gets, Closing):
             out: Target, on the host or a GPU, with any strides; None: a new array.
             timeout: Seconds; None: 30, but less than one for a variable that does not exist while
                 no other client is connected that could put it.
+            copy: Whether the elements are copied, as NumPy has it. False: the result is a read-only
+                array of the server's own memory, which costs the same for any size; None: so where
+                that can be, and else a copy. It can be where the whole box lies in one object that
+                no later one hides, in host memory of a server on this machine. What lies on disk is
+                brought back. As long as the array or a view of it lives, the memory is kept, after
+                `close` and a `discard`, too, and counts as a get that goes on: the limits of the
+                server are ``staging_leases`` arrays of one client, and ``staging_lease_s`` for each
+                before this client gets anything new. A process that was forked cannot read it:
+                the access ends it.
 
         Returns:
             `out`, or the new NumPy array; one without elements for a box without any.
@@ -477,24 +491,27 @@ class Staging(Gets, Closing):
             Closed: All processes that put to the variable have ended, and the box is not complete.
             PeerLost: One of them has died, or a server has exited.
             InvalidArgument: `out` has another shape or element type; or the version is neither a
-                whole number nor "latest"; or an argument has a wrong type.
+                whole number nor "latest"; or an argument has a wrong type; or ``copy=False``, and
+                there can be no view.
         """
+        copies = check_copy(copy, out)
         which_version(version)
         name = variable_name(name)
         left = self._await_variable(name, timeout)
         if not on_terminal():
-            return self._get(name, version, lower, upper, out, left)
+            return self._get(name, version, lower, upper, out, left, copy=copies)
         end = time.monotonic() + left
         quiet_until = min(time.monotonic() + QUIET_S, end)
         while time.monotonic() < quiet_until:
             seen = self._core.notices()
-            got = self._get(name, version, lower, upper, out, end - time.monotonic(), False)
+            left = end - time.monotonic()
+            got = self._get(name, version, lower, upper, out, left, False, copies)
             if got is not WAITS:
                 return got
             self._core.wait_for_notice(seen, max(quiet_until - time.monotonic(), 0.0))
         left = max(end - time.monotonic(), 0.0)
         say_waiting(f'version {version} of "{name}"', left)
-        return self._get(name, version, lower, upper, out, left)
+        return self._get(name, version, lower, upper, out, left, copy=copies)
 
     def step(
         self,

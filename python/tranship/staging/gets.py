@@ -6,12 +6,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from .. import _core
 from ..arguments import check_seconds
 from ..arrays.dtypes import dtype_of
-from ..errors import Error, NotFound, Timeout
+from ..errors import Error, InvalidArgument, NotFound, Timeout
 from .arguments import as_elements, check_shape, corner_of, is_empty, variable_name, which_version
-from .futures import WAITS
+from .futures import WAITS, Waits
 from .reader import GET_S, Corner, Info, VariableBox, Version
 from .waiting import QUIET_S, say_waiting
 
@@ -43,21 +46,59 @@ class Gets:
         out: Any,
         seconds: float,
         waits: bool = True,
+        copy: bool | None = True,
     ) -> Any:
         """Gets a box; returns `WAITS` if it would have to wait, and must not."""
         which, number = which_version(version)
         name = variable_name(name)
         if lower is None and upper is None:
-            return self._get_whole(name, which, number, out, seconds, waits)
-        if lower is None or upper is None or out is None:
+            return self._get_whole(name, which, number, out, seconds, waits, copy)
+        viewed = copy is not True and out is None
+        if lower is None or upper is None or (out is None and not viewed):
             box = self._describe(name, lower, upper, seconds, waits)
             if box is None:
                 return WAITS
             lower, upper = box.lower, box.upper
-            out = box.empty() if out is None else out
+            out = box.empty() if out is None and not viewed else out
         first, last = corner_of("lower", lower), corner_of("upper", upper)
+        if viewed and not is_empty(first, last):
+            view = self._view_box(name, which, number, first, last, seconds, waits, copy)
+            if view is not None:
+                return view
+        if viewed:
+            box = self._describe(name, lower, upper, seconds, waits)
+            if box is None:
+                return WAITS
+            out = box.empty()
         got = self._get_box(name, which, number, first, last, out, seconds, waits)
         return WAITS if got is None else out
+
+    def _view_box(
+        self,
+        name: str,
+        which: str,
+        number: int,
+        first: Sequence[int],
+        last: Sequence[int],
+        seconds: float,
+        waits: bool,
+        copy: bool | None,
+    ) -> npt.NDArray[Any] | Waits | None:
+        """Returns a view of a box in a server's memory; `WAITS` as `_get` does; None if there can
+        be none and it may be copied.
+        """
+        try:
+            view = self._core.view(name, which, number, list(first), list(last), seconds, waits)
+        except Timeout as error:
+            raise self._with_names(name, error) from None
+        if view is None:
+            return WAITS
+        if isinstance(view, tuple):
+            if copy is None:
+                return None
+            raise InvalidArgument(f"copy=False: {view[0]}", f"{view[1]}, with copy=None or True")
+        memory: Any = view  # it has the buffer protocol, of which types say nothing yet
+        return np.ndarray(view.shape, dtype_of(view.type), memory, strides=view.strides)
 
     def _get_box(
         self,
@@ -83,7 +124,14 @@ class Gets:
             raise self._with_names(name, error) from None
 
     def _get_whole(
-        self, name: str, which: str, number: int, out: Any, seconds: float, waits: bool
+        self,
+        name: str,
+        which: str,
+        number: int,
+        out: Any,
+        seconds: float,
+        waits: bool,
+        copy: bool | None = True,
     ) -> Any:
         """Gets a version by its own bounds; returns `WAITS` as `_get` does."""
         end = time.monotonic() + seconds
@@ -94,9 +142,14 @@ class Gets:
                 return WAITS
             version, box = found
             first, last = box.lower, box.upper
-            target = box.empty() if out is None else out
+            viewed = out is None and copy is not True and not is_empty(first, last)
             left = max(end - time.monotonic(), 0.0)
             try:
+                if viewed:
+                    view = self._view_box(name, "exact", version, first, last, left, waits, copy)
+                    if view is not None:
+                        return view
+                target = box.empty() if out is None else out
                 got = self._get_box(name, "exact", version, first, last, target, left, waits)
             except NotFound:  # it was discarded since it was found
                 if which == "exact" or attempt + 1 == LOOKS:

@@ -79,6 +79,7 @@ class Reader(Protocol):
         out: Any = None,
         *,
         timeout: float | None = None,
+        copy: bool | None = True,
     ) -> Any:
         """Returns a box of a variable; see `Staging.get`."""
         ...

@@ -5,9 +5,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "fabric/links/requester.hpp"
 #include "fabric/messages/runs.hpp"
+#include "os/fork.hpp"
 
 namespace tranship::fabric {
 namespace {
@@ -109,10 +111,11 @@ void Requester::end_use(const RemoteExport& remote) const {
 }
 
 bool Requester::in_use() const {
-  const auto& leases = options_.segment.header().leases;
-  return std::any_of(leases.begin(), leases.end(), [](const ExportLease& lease) {
-    return lease.users.load(std::memory_order_seq_cst) != 0;
-  });
+  std::uint64_t users = 0;
+  for (const ExportLease& lease : options_.segment.header().leases) {
+    users += lease.users.load(std::memory_order_seq_cst);
+  }
+  return users > lasting_uses_->load(std::memory_order_seq_cst);
 }
 
 /// A use that begin_use() has counted; its destructor ends the use.
@@ -124,6 +127,35 @@ struct Requester::Use {
 
   std::shared_ptr<SharedMemory> memory;  ///< The memory in which the lease lies.
   ExportLease& lease;
+};
+
+/// A use that may outlast the connection. Its count among the lasting ones begins before that of
+/// the lease and ends after it, so that nobody takes it for a copy.
+class Requester::LastingUse {
+ public:
+  LastingUse(const Requester& requester, const RemoteExport& remote)
+      : count_(requester.lasting_uses_), generation_(fork_generation()) {
+    count_->fetch_add(1, std::memory_order_seq_cst);
+    use_ = requester.use(remote);
+  }
+  ~LastingUse() {
+    if (generation_ == fork_generation()) {
+      use_.reset();
+      count_->fetch_sub(1, std::memory_order_seq_cst);
+    } else {
+      // The lease lies in memory that a fork does not have.
+      (void)new (std::nothrow) std::shared_ptr<void>(std::move(use_));
+    }
+  }
+  LastingUse(const LastingUse&) = delete;
+  LastingUse& operator=(const LastingUse&) = delete;
+
+  bool held() const { return use_ != nullptr; }
+
+ private:
+  std::shared_ptr<std::atomic<std::uint64_t>> count_;
+  std::uint64_t generation_;
+  std::shared_ptr<void> use_;
 };
 
 /// A use of a call, for which the requester lives.
@@ -148,6 +180,11 @@ class Requester::UseHere {
 std::shared_ptr<void> Requester::use(const RemoteExport& remote) const {
   if (!begin_use(remote)) return nullptr;
   return std::make_shared<Use>(options_.segment.memory(), lease_of(remote));
+}
+
+std::shared_ptr<void> Requester::lasting_use(const RemoteExport& remote) const {
+  auto use = std::make_shared<LastingUse>(*this, remote);
+  return use->held() ? use : nullptr;
 }
 
 /// `batch`: Most runs of one system call.

@@ -30,6 +30,13 @@ bool Fences::may_touch(const Fence& fence) {
   return fence.leases.any_in_use() && !has_ended(fence.pidfd);
 }
 
+/// Reports once that no request of the fence's requester is carried out any more.
+void Fences::report_served(Fence& fence) const {
+  if (fence.served || (fence.server && fence.server->executing())) return;
+  fence.served = true;
+  if (served_) served_(fence.requester, fence.cleanly);
+}
+
 void Fences::end(const Fence& fence) const {
   if (gone_) gone_(fence.requester, fence.cleanly);
 }
@@ -37,12 +44,14 @@ void Fences::end(const Fence& fence) const {
 void Fences::raise(Fence fence) {
   fence.leases.end_all();
   if (!may_touch(fence)) return end(fence);
+  report_served(fence);
   fences_.push_back(std::move(fence));
 }
 
 void Fences::lift() {
   for (auto fence = fences_.begin(); fence != fences_.end();) {
     if (may_touch(*fence)) {
+      report_served(*fence);
       ++fence;
       continue;
     }

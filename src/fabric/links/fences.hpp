@@ -49,12 +49,14 @@ class Fences {
     std::shared_ptr<SlotServer> server;  ///< Null: none was started.
     FileDescriptor pidfd;                ///< Empty: the requester's process cannot be watched.
     std::string label;
+    bool served = false;  ///< Whether `served` was called.
   };
 
-  /// Called when a lost requester can access nothing any more.
-  using Gone = std::function<void(RequesterId, bool cleanly)>;
-  /// gone: May be empty.
-  explicit Fences(Gone gone) : gone_(std::move(gone)) {}
+  /// Called with a lost requester, and whether it has closed its connection itself.
+  using Call = std::function<void(RequesterId, bool cleanly)>;
+  /// served: Called when no request of it is carried out any more, while its process may still
+  /// access memory. gone: Called when it can access nothing any more. Both may be empty.
+  Fences(Call served, Call gone) : served_(std::move(served)), gone_(std::move(gone)) {}
 
   /// Ends the requester's leases. Raises a fence if copies of the requester are under way;
   /// otherwise the requester is gone.
@@ -70,9 +72,11 @@ class Fences {
 
  private:
   static bool may_touch(const Fence& fence);
+  void report_served(Fence& fence) const;
   void end(const Fence& fence) const;
 
-  Gone gone_;
+  Call served_;
+  Call gone_;
   std::list<Fence> fences_;
 };
 

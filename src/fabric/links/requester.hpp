@@ -107,6 +107,12 @@ class Requester {
   bool begin_use(const RemoteExport& remote) const;
   void end_use(const RemoteExport& remote) const;
 
+  /// Counts the caller as a user as use() does, for longer than the connection may last: ending the
+  /// connection does not wait for it. The peer then fences the memory until the last reference to
+  /// the result is released, on any thread, or this process is dead. A fork's reference counts for
+  /// nothing.
+  std::shared_ptr<void> lasting_use(const RemoteExport& remote) const;
+
   /// Carries out a small transfer at once by process_vm_writev or process_vm_readv.
   /// Returns nothing if the transfer cannot be carried out in this way: use submit().
   std::optional<Status> direct(const Transfer& transfer);
@@ -183,7 +189,8 @@ class Requester {
   void fail(Error error);
 
   /// Returns whether a copy of this process is under way in the peer's memory, by use() or
-  /// directly. After fail() no new copy begins.
+  /// directly. After fail() no new copy begins. While a lasting use begins or ends, a copy may be
+  /// overlooked: the peer's fence is what counts.
   bool in_use() const;
 
   bool lost() const { return lost_flag_.load(std::memory_order_acquire); }
@@ -214,6 +221,7 @@ class Requester {
 
  private:
   struct Use;
+  class LastingUse;
   class UseHere;
   struct Pending {
     Transfer transfer;
@@ -300,6 +308,9 @@ class Requester {
   std::atomic<int> operations_{0};
   std::atomic<int> unattended_{0};
   std::atomic<std::uint64_t> answers_{0};
+  /// The uses of lasting_use(), which may outlive this object.
+  std::shared_ptr<std::atomic<std::uint64_t>> lasting_uses_ =
+      std::make_shared<std::atomic<std::uint64_t>>(0);
 };
 
 }  // namespace tranship::fabric

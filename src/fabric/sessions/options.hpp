@@ -75,6 +75,9 @@ struct FabricOptions {
   /// Called when a requester's connection has ended. The requester's process may still access the
   /// memory that it was granted.
   std::function<void(RequesterId, bool cleanly)> on_requester_lost;
+  /// Called between the two others when no request of a lost requester is carried out any more, if
+  /// its process may still access the memory then.
+  std::function<void(RequesterId, bool cleanly)> on_requester_served{};
   /// Called when a lost requester, and all work for it, can no longer access memory of this
   /// process.
   std::function<void(RequesterId, bool cleanly)> on_requester_gone;

@@ -38,7 +38,7 @@ struct SessionParts {
   EventSet events;
   std::shared_ptr<Wire> wire;
   std::unique_ptr<ServiceThreads> service_threads;
-  Fences fences{options.on_requester_gone};
+  Fences fences{options.on_requester_served, options.on_requester_gone};
 };
 
 /// A connection, from its handshake to its loss. A message or a time limit that ends it is an

@@ -235,7 +235,7 @@ void Catalog::give_back(PreparedPut& put) {
 
 Result<LeasedBox> Catalog::get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns) {
   reply.end_ns = end_ns;
-  auto held = find_complete(request, true, reply, end_ns, nullptr);
+  auto held = find_complete(request, Wanted::data, reply, end_ns, nullptr);
   if (held) held->variable = request.variable;
   return held;
 }
@@ -243,20 +243,20 @@ Result<LeasedBox> Catalog::get(const GetRequest& request, ReplyBuffer& reply, st
 Result<std::int64_t> Catalog::wait(const GetRequest& request, std::int64_t end_ns,
                                    std::vector<SkippedVersion>* skipped) {
   ReplyBuffer reply(end_ns);
-  const auto held = find_complete(request, false, reply, end_ns, skipped);
+  const auto held = find_complete(request, Wanted::version, reply, end_ns, skipped);
   if (!held) return held.error();
   if (Status status = release(*held); !status) return status.error();
   return held->version;
 }
 
-Result<LeasedBox> Catalog::find_complete(const GetRequest& request, bool wants_data,
+Result<LeasedBox> Catalog::find_complete(const GetRequest& request, Wanted wanted,
                                          ReplyBuffer& reply, std::int64_t end_ns,
                                          std::vector<SkippedVersion>* skipped) {
   GetRequest asked = request;
-  auto look = find_in_incarnation(asked, wants_data, reply, end_ns, skipped);
+  auto look = find_in_incarnation(asked, wanted, reply, end_ns, skipped);
   for (int attempt = 0; look && !*look && attempt < attempts_max; ++attempt) {
     known_.forget(request.variable);
-    look = find_in_incarnation(asked, wants_data, reply, end_ns, skipped);
+    look = find_in_incarnation(asked, wanted, reply, end_ns, skipped);
   }
   if (!look) return look.error();
   if (!*look) return often_deleted(request.variable);
@@ -266,14 +266,14 @@ Result<LeasedBox> Catalog::find_complete(const GetRequest& request, bool wants_d
 /// Returns nothing if the variable was deleted since this client has asked for it. The request
 /// goes on behind the versions that were skipped.
 Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
-    GetRequest& request, bool wants_data, ReplyBuffer& reply, std::int64_t end_ns,
+    GetRequest& request, Wanted wanted, ReplyBuffer& reply, std::int64_t end_ns,
     std::vector<SkippedVersion>* skipped) {
   const auto known = index_servers_of(request.variable, request.box, end_ns);
   if (!known) return known.error();
   const std::vector<int>* index_servers = &known->servers;
   request.incarnation = known->incarnation;
   const int metadata_server = distribution_.metadata_server(request.variable);
-  bool alone = index_servers->size() == 1;
+  bool alone = index_servers->size() == 1 && wanted != Wanted::objects;
   bool watch = false;
   int skips = 0;
   while (true) {
@@ -287,9 +287,10 @@ Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
       if (!known) return known.error();
       metadata = known->metadata;
     }
-    auto look = !alone       ? search_.on_all(request, *index_servers, watch, reply)
-                : wants_data ? search_.on_one(request, index_servers->front(), reply)
-                             : search_.version_on(request, index_servers->front(), reply);
+    auto look = !alone ? search_.on_all(request, *index_servers, watch, reply)
+                : wanted == Wanted::data
+                    ? search_.on_one(request, index_servers->front(), reply)
+                    : search_.version_on(request, index_servers->front(), reply);
     if (!look) return look.error();
     if (std::holds_alternative<StaleVariable>(*look)) return std::optional<LeasedBox>();
     if (std::holds_alternative<NeedsOtherServers>(*look)) {
@@ -325,6 +326,59 @@ Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
     }
     watch = true;
   }
+}
+
+Result<std::variant<LeasedBox, NoView>> Catalog::lease_object(const GetRequest& request,
+                                                              ReplyBuffer& reply,
+                                                              std::int64_t end_ns) {
+  using Answer = std::variant<LeasedBox, NoView>;
+  reply.end_ns = end_ns;
+  auto held = find_complete(request, Wanted::objects, reply, end_ns, nullptr);
+  if (!held) return held.error();
+  held->variable = request.variable;
+  if (held->parts.size() > 1) {
+    (void)release(*held);
+    return Answer(NoView{{ErrorCode::invalid_argument,
+                          version_of(request.variable, held->version) + ", " + request.box.text() +
+                              ", lies in several objects, or a later one hides a part of it",
+                          "get a box within one of the variable's boxes(), or let it be copied"}});
+  }
+  Status status = keep_object(*held, reply);
+  StoredObject& object = held->objects[held->parts[0].object];
+  if (status && object.range.segment < 0) {
+    const auto range = recall(object.primary, object.lease, object.object, end_ns);
+    status = range ? Status{} : Status(range.error());
+    if (range) object.range = *range;
+  }
+  if (status) return Answer(std::move(*held));
+  (void)release(*held);
+  return status.error();
+}
+
+/// Reduces the leases to one of the only part's object.
+Status Catalog::keep_object(LeasedBox& held, ReplyBuffer& reply) {
+  StoredObject& object = held.objects[held.parts[0].object];
+  const auto of_lease = [&](const StoredObject& one) {
+    return one.primary == object.primary && one.lease == object.lease;
+  };
+  std::pair kept(object.primary, object.lease);
+  if (std::count_if(held.objects.begin(), held.objects.end(), of_lease) > 1) {
+    const protocol::Lease alone{held.variable, held.version, false, {object.object}};
+    const auto answer = requester_.ask_undoable(object.primary, alone, reply);
+    if (!answer) return answer.error();
+    kept.second = answer->lease;
+    held.leases.push_back(kept);
+    const bool well =
+        answer->objects.size() == 1 && answer->objects[0].state == LeasedObject::State::here;
+    if (!well) return not_a_server();
+    object.lease = kept.second;
+    object.range = answer->objects[0].range;
+  }
+  for (const auto& lease : held.leases) {
+    if (lease != kept) requester_.send(lease.first, message_of(protocol::Release{lease.second}));
+  }
+  held.leases.assign(1, kept);
+  return {};
 }
 
 Status Catalog::take(const LeasedBox& held, std::int64_t end_ns,

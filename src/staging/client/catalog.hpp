@@ -46,6 +46,11 @@ struct SkippedVersion {
   std::string why;
 };
 
+/// Why no view of a server's memory can be a box.
+struct NoView {
+  Error why;
+};
+
 /// Asks for a version by the box around what was put to it.
 struct VersionQuery {
   std::string variable;
@@ -115,6 +120,12 @@ class Catalog {
   /// @error timeout, which says what is missing; not_found if the version was discarded; closed or
   ///        peer_lost if it can never come
   Result<LeasedBox> get(const GetRequest& request, ReplyBuffer& reply, std::int64_t end_ns);
+  /// Waits as get() does, and leases the one object in which the whole box lies: `parts` and
+  /// `leases` have one element each. The object lies in its primary's memory until release(), and
+  /// comes back from disk for that.
+  /// @error as get(); as take()
+  Result<std::variant<LeasedBox, NoView>> lease_object(const GetRequest& request,
+                                                       ReplyBuffer& reply, std::int64_t end_ns);
   /// Calls `copy` with the parts that lie in the servers' memory, and then, one object after the
   /// other, with those that must come back from disk before. So a box may be larger than the
   /// servers' memory, and a client that waits for memory holds none.
@@ -169,6 +180,12 @@ class Catalog {
   Result<std::vector<ServerInfo>> status();
 
  private:
+  /// What a search is for.
+  enum class Wanted {
+    version,  ///< That of a get.
+    data,     ///< The objects, or the elements if they are few.
+    objects,
+  };
   struct IndexServers {
     std::vector<int> servers;
     Incarnation incarnation;
@@ -211,14 +228,15 @@ class Catalog {
                                                   std::int64_t end_ns);
   Result<IndexServers> index_servers_of(const std::string& variable, const Box& box,
                                         std::int64_t end_ns);
-  Result<LeasedBox> find_complete(const GetRequest& request, bool wants_data, ReplyBuffer& reply,
+  Result<LeasedBox> find_complete(const GetRequest& request, Wanted wanted, ReplyBuffer& reply,
                                   std::int64_t end_ns, std::vector<SkippedVersion>* skipped);
-  Result<std::optional<LeasedBox>> find_in_incarnation(GetRequest& request, bool wants_data,
+  Result<std::optional<LeasedBox>> find_in_incarnation(GetRequest& request, Wanted wanted,
                                                        ReplyBuffer& reply, std::int64_t end_ns,
                                                        std::vector<SkippedVersion>* skipped);
   Status discard_too(const std::vector<int>& servers, const std::string& variable,
                      std::int64_t version);
   Result<Range> recall(int server, std::uint64_t lease, std::uint64_t object, std::int64_t end_ns);
+  Status keep_object(LeasedBox& held, ReplyBuffer& reply);
   Status take_back(LeasedBox& here, std::span<const Part> away, std::int64_t end_ns,
                    const std::function<Status(const LeasedBox&)>& copy);
 

@@ -483,12 +483,7 @@ Status Client::check_whole(const LeasedBox& held, const Box& box, const Array& t
     }
     const auto checksum = checksum_of(got);
     if (!checksum) return checksum.error();
-    if (*checksum == object.checksum) continue;
-    return Error{ErrorCode::io,
-                 version_of(held.variable, held.version) + ", " + object.box.text() +
-                     ", is not what was put: its checksum is another",
-                 "get it again, and check "
-                 "whether its writer changed the array while it was put"};
+    if (*checksum != object.checksum) return other_checksum(held, object);
   }
   return {};
 }
@@ -593,6 +588,52 @@ Status Client::take_parts(const LeasedBox& held, const Box& box, const Array& ta
   return check_whole(held, box, target);
 }
 
+Result<std::variant<ObjectView, NoView>> Client::view(const GetRequest& request,
+                                                      std::chrono::milliseconds timeout) {
+  return call([&] { return view_inside(request, timeout); });
+}
+
+Result<std::variant<ObjectView, NoView>> Client::view_inside(const GetRequest& request,
+                                                             std::chrono::milliseconds timeout) {
+  using Answer = std::variant<ObjectView, NoView>;
+  const std::int64_t begin = links_->now_ns();
+  const std::int64_t end = begin + std::chrono::nanoseconds(timeout).count();
+  Timed call(engine_.trace(), *links_,
+             [&] { return call_span("get", request.variable, request.box, 0); });
+  ReplyBuffer reply;
+  const auto found = catalog_.lease_object(request, reply, end);
+  const auto* held = found ? std::get_if<LeasedBox>(&*found) : nullptr;
+  note_end(call, held != nullptr ? Result(held->version)
+                 : found         ? Result<std::int64_t>(std::get<NoView>(*found).why)
+                                 : Result<std::int64_t>(found.error()));
+  if (!found) return found.error();
+  if (held == nullptr) return Answer(std::get<NoView>(*found));
+  auto view = view_of(*held, request.box, end);
+  if (!view || std::holds_alternative<NoView>(*view)) {
+    (void)catalog_.release(*held);
+    return view;
+  }
+  const std::int64_t bytes = request.box.points() * held->element_bytes;
+  const std::lock_guard lock(mutex_);
+  traffic_of(request.variable).gets.add(1, bytes, view_path, links_->now_ns() - begin);
+  return view;
+}
+
+/// Returns the view of a box that lies in one object, and takes over its lease. After an error the
+/// lease is still the caller's.
+Result<std::variant<ObjectView, NoView>> Client::view_of(const LeasedBox& held, const Box& box,
+                                                         std::int64_t end) {
+  const StoredObject& object = held.objects[held.parts[0].object];
+  const auto memory = segment(object.primary, object.range.segment, end);
+  if (!memory) return memory.error();
+  auto processes = engine_.processes();
+  if (!processes) return processes.error();
+  const auto peer = links_->peer(object.primary, end);
+  if (!peer) return peer.error();
+  if (object.range.bytes >= mapped_bytes_min) map_ahead(object.primary, object.range.segment);
+  return make_view({held, box, *memory, *processes, *peer});
+}
+
 Result<bool> Client::put_at_once(const std::string& variable, std::int64_t version,
                                  const Array& array, const std::vector<std::int64_t>& lower,
                                  const PutOptions& options) {
@@ -612,6 +653,15 @@ Result<std::optional<std::int64_t>> Client::get_at_once(const GetRequest& reques
   if (version) return std::optional(*version);
   if (none.met() && !closed()) return std::optional<std::int64_t>();
   return version.error();
+}
+
+Result<std::optional<std::variant<ObjectView, NoView>>> Client::view_at_once(
+    const GetRequest& request, std::chrono::milliseconds timeout) {
+  const NoWaits none;
+  auto found = view(request, timeout);
+  if (found) return std::optional(std::move(*found));
+  if (none.met() && !closed()) return std::optional<std::variant<ObjectView, NoView>>();
+  return found.error();
 }
 
 Result<std::optional<VariableInfo>> Client::describe_at_once(const std::string& variable,

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/gate.hpp"
@@ -20,6 +21,7 @@
 #include "engine/processes.hpp"
 #include "staging/client/catalog.hpp"
 #include "staging/client/links.hpp"
+#include "staging/client/object_view.hpp"
 #include "staging/client/page_mapper.hpp"
 
 namespace tranship::staging {
@@ -61,6 +63,13 @@ class Client {
   Result<std::int64_t> get(const GetRequest& request, const Array& target,
                            std::chrono::milliseconds timeout);
 
+  /// Waits as get() does, and returns a view of the box in the server's memory, if the whole box
+  /// lies in one object there, on this machine, and not on a GPU. The view may outlive the client.
+  /// A checksum of an object that is viewed whole is compared now.
+  /// @error as get()
+  Result<std::variant<ObjectView, NoView>> view(const GetRequest& request,
+                                                std::chrono::milliseconds timeout);
+
   /// As put(), get() and describe(), but return false or nothing where those would wait for what
   /// other clients do, or for the events: nothing has changed then. Try again when notices() counts
   /// more than before, or after some 0.25 s.
@@ -68,6 +77,8 @@ class Client {
                            const std::vector<std::int64_t>& lower, const PutOptions& options);
   Result<std::optional<std::int64_t>> get_at_once(const GetRequest& request, const Array& target,
                                                   std::chrono::milliseconds timeout);
+  Result<std::optional<std::variant<ObjectView, NoView>>> view_at_once(
+      const GetRequest& request, std::chrono::milliseconds timeout);
   Result<std::optional<VariableInfo>> describe_at_once(const std::string& variable,
                                                        std::chrono::milliseconds timeout,
                                                        bool bounds);
@@ -189,6 +200,10 @@ class Client {
   Status check_whole(const LeasedBox& held, const Box& box, const Array& target);
   Status await(std::span<const Event> after, std::int64_t end_ns) const;
   Status wait_for(const Event& event, std::int64_t end_ns) const;
+  Result<std::variant<ObjectView, NoView>> view_inside(const GetRequest& request,
+                                                       std::chrono::milliseconds timeout);
+  Result<std::variant<ObjectView, NoView>> view_of(const LeasedBox& held, const Box& box,
+                                                   std::int64_t end_ns);
   struct Got {
     std::int64_t version = 0;
     std::string path;

@@ -11,6 +11,8 @@ namespace tranship::staging {
 
 /// Path of data sent inside messages.
 constexpr std::string_view message_path = "message";
+/// Path of gets that returned a view of the server's memory.
+constexpr std::string_view view_path = "view";
 
 /// Paths that are counted apart; further ones are counted together, so that lists fit messages.
 constexpr std::size_t paths_max = 4;

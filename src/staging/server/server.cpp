@@ -74,6 +74,9 @@ Result<std::unique_ptr<Server>> Server::open(Options options) {
   engine.on_requester_lost = [raw](fabric::RequesterId requester, bool cleanly) {
     raw->on_lost(requester, cleanly);
   };
+  engine.on_requester_served = [raw](fabric::RequesterId requester, bool cleanly) {
+    raw->on_served(requester, cleanly);
+  };
   engine.on_requester_gone = [raw](fabric::RequesterId requester, bool cleanly) {
     raw->on_gone(requester, cleanly);
   };
@@ -400,7 +403,15 @@ bool Server::await_ready() const {
   return true;
 }
 
-/// A client that has closed is handled in on_gone(), when none of its operations runs any more.
+/// A client that has closed has ended, although arrays in its process may still show objects.
+void Server::on_served(fabric::RequesterId requester, bool cleanly) {
+  if (!cleanly || !ready_.load(std::memory_order_acquire)) return;
+  const auto lock = brief_lock(mutex_);
+  service_->closed(requester.value);
+}
+
+/// A client that has closed is handled in on_served() or on_gone(), when none of its requests is
+/// carried out any more.
 void Server::on_lost(fabric::RequesterId requester, bool cleanly) {
   if (cleanly || !ready_.load(std::memory_order_acquire)) return;
   const auto lock = brief_lock(mutex_);

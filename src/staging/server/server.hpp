@@ -88,6 +88,7 @@ class Server {
   Status take_pages_of(const Range& part);
   Status preallocate();
   Result<Array> allocate(std::int64_t bytes);
+  void on_served(fabric::RequesterId requester, bool cleanly);
   void on_lost(fabric::RequesterId requester, bool cleanly);
   void on_gone(fabric::RequesterId requester, bool cleanly);
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "base/crc32c.hpp"
 #include "base/text.hpp"
@@ -657,16 +658,28 @@ void Service::lost(ClientConnection from) {
   conclude();
 }
 
+void Service::closed(ClientConnection from) {
+  lost(from);
+  end(from, true);
+  conclude();
+}
+
 void Service::gone(ClientConnection from, bool cleanly) {
   lost(from);
+  if (!lost_.contains(from)) return;
+  end(from, cleanly);
+  lost_.erase(from);
+  store_.gone(from);
+  conclude();
+}
+
+/// Records, once, how a client whose connection is lost has ended.
+void Service::end(ClientConnection from, bool cleanly) {
   const auto client = lost_.find(from);
   if (client == lost_.end()) return;
-  const ClientId id = client->second;
-  lost_.erase(client);
-  store_.gone(from);
-  if (!is_connected(id)) changes_.merge(registry_.gone(id, cleanly));
-  if (!is_connected(id) && steps_.gone(id, cleanly)) changes_.insert(steps_watch);
-  conclude();
+  const auto id = std::exchange(client->second, std::nullopt);
+  if (id && !is_connected(*id)) changes_.merge(registry_.gone(*id, cleanly));
+  if (id && !is_connected(*id) && steps_.gone(*id, cleanly)) changes_.insert(steps_watch);
 }
 
 void Service::ended(const Move& move, const Status& status) {

@@ -78,6 +78,9 @@ class Service {
   /// access the memory that it was given, which is fenced until gone(). For clients that wait for
   /// its puts it counts as dead, unless it comes back on another connection with the same identity.
   void lost(ClientConnection from);
+  /// The client has closed, and its process may still read what it has leased until gone(). For
+  /// others it has ended.
+  void closed(ClientConnection from);
   /// The client, or server, provably accesses nothing any more: it has closed (`cleanly`), or its
   /// process is dead. lost() need not have been called before.
   void gone(ClientConnection from, bool cleanly);
@@ -239,6 +242,7 @@ class Service {
     waiting_.add(variable, from);
     return reply(protocol::Wait{std::move(why)});
   }
+  void end(ClientConnection from, bool cleanly);
   void conclude();
   void settle_ended_steps();
   ObjectStore::Options store_options();
@@ -260,8 +264,8 @@ class Service {
   std::unordered_map<std::string, VariableTraffic> traffic_;
   std::vector<std::string> contacts_;  ///< Of all servers; empty: it has not joined.
   std::unordered_map<ClientConnection, ClientInfo> clients_;
-  std::unordered_map<ClientConnection, ClientId>
-      lost_;                       ///< Clients whose connections are lost, until gone().
+  /// Clients whose connections are lost, until gone(); without an identity if they have ended.
+  std::unordered_map<ClientConnection, std::optional<ClientId>> lost_;
   Watches waiting_;                ///< For changes of a variable; "": of memory or disk.
   std::set<std::string> changes_;  ///< Of the registry.
   std::set<ClientConnection> waiting_for_servers_;

@@ -40,6 +40,50 @@ TEST(an_object_is_its_owners_until_it_is_committed_and_so_is_a_lease) {
   EXPECT(store.release(mine, lease).ok());
 }
 
+TEST(a_client_that_has_closed_has_ended_while_its_process_reads) {
+  Service::Options options;
+  options.store.memory_bytes = 4096;
+  options.store.segment_bytes = 4096;
+  options.store.make_segment = [](std::int64_t) { return Status{}; };
+  options.contact = "here";
+  options.message_bytes = 16384;
+  options.notify = [](ClientConnection) {};
+  options.move = [](const Move&) {};
+  Service service(options);
+  std::vector<std::byte> room(16384);
+  const auto ask = [&]<typename Request>(ClientConnection from, const Request& request) {
+    const auto length = service.answer(from, message_of(request).bytes(), room);
+    REQUIRE(length.ok());
+    typename Request::Reply reply;
+    REQUIRE(read_reply(std::span<const std::byte>(room).first(*length), reply).ok());
+    return reply;
+  };
+  (void)ask(mine, protocol::Hello{staging_version, "x", {1, 1}});
+  (void)ask(theirs, protocol::Hello{staging_version, "y", {2, 2}});
+  (void)ask(mine, protocol::Declare{put_of(1), false});
+  protocol::Begin begin;
+  begin.object = put_of(1);
+  const auto room_granted = std::get<protocol::RoomGranted>(ask(mine, begin));
+  protocol::Commit commit;
+  commit.object = room_granted.object;
+  commit.variable = "v";
+  commit.version = 1;
+  (void)ask(mine, commit);
+  (void)ask(mine, protocol::Find{{"v", VersionChoice::exact, 1, put_of(1).box, {}}, false});
+  EXPECT_EQ(service.list()[0].producers, 1);
+  service.closed(mine);
+  EXPECT_EQ(service.list()[0].producers, 0);
+  EXPECT_EQ(service.clients(), 1);
+  (void)ask(theirs, protocol::Discard{"v", 1});
+  EXPECT(service.memory_bytes_used() > 0);
+  const auto late = ask(theirs, protocol::Get{{"v", VersionChoice::exact, 2, put_of(2).box, {}}});
+  EXPECT(std::get<protocol::Wait>(late).ending == Ending::closed);
+  service.gone(mine, false);  // its process was killed
+  EXPECT_EQ(service.memory_bytes_used(), 0);
+  const auto later = ask(theirs, protocol::Get{{"v", VersionChoice::exact, 2, put_of(2).box, {}}});
+  EXPECT(std::get<protocol::Wait>(later).ending == Ending::closed);
+}
+
 TEST(data_of_another_length_than_their_box_are_refused) {
   std::vector<std::vector<std::byte>> segments;
   Service::Options options;
