@@ -1,8 +1,8 @@
 """An analysis process of the demo: gets boxes of the running simulation, checks, compresses.
 
 Its box is cut differently from the simulation's blocks (half of the domain along z, so that it
-spans them all), and its arrays have the other layout (x fastest instead of z): one `staging.get`
-both gathers and transposes. It may start late: versions wait until it has seen them.
+spans them all), and its arrays have the other layout (x fastest instead of z): one `get`
+both gathers and transposes. It may start late: steps wait until it has seen them.
 
 Start it through `tranship demo`; it is `python -m tranship.demo.analysis --settings F --rank N`.
 """
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import zfpy  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
+import tranship as ts
 from tranship.demo import profiles
 from tranship.demo.arrays import to_host
 from tranship.demo.roles import open_engine, open_staging, report, start_role
@@ -51,13 +52,13 @@ class BoxReader:
         }
         self.received = {name: to_host(array) for name, array in self.arrays.items()}
 
-    def read(self, step: int) -> dict[str, Any]:
+    def read(self, step: ts.Step) -> dict[str, Any]:
         """Gets the box of every field and returns the time of the step, bytes and seconds."""
         patience = self.settings.timeout_s
-        moment = float(self.staging.get("time", step, timeout=patience))
+        moment = step.attributes["time"]
         begin = time.perf_counter()
         for name, array in self.arrays.items():
-            self.staging.get(name, step, self.lower, self.upper, array, timeout=patience)
+            step[name].get(self.lower, self.upper, array, timeout=patience)
         seconds = time.perf_counter() - begin
         self.received = {name: to_host(array) for name, array in self.arrays.items()}
         count = sum(int(array.nbytes) for array in self.arrays.values())
@@ -129,13 +130,10 @@ def sample(settings: Settings, rank: int, reader: BoxReader, shell: Any, step: i
 def analyse(settings: Settings, rank: int, reader: BoxReader) -> None:
     """Follows the simulation to its end, reporting one line for each step that it puts."""
     shell = profiles.shells(settings.cells, reader.box)
-    steps = reader.staging["energy"].versions(
-        lower=reader.lower, upper=reader.upper, timeout=settings.timeout_s
-    )
-    for step in steps:
+    for step in reader.staging.steps(timeout=settings.timeout_s):
         transfer = reader.read(step)
-        checks = sample(settings, rank, reader, shell, step)
-        report("sample", rank=rank, step=step, **transfer, **checks)
+        checks = sample(settings, rank, reader, shell, step.number)
+        report("sample", rank=rank, step=step.number, **transfer, **checks)
     with new_file(Path(settings.out) / "fields" / f"analysis-{rank}.npz") as file:
         np.savez(file, **reader.received)
 

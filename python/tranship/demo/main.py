@@ -97,8 +97,7 @@ def follow(crew: Crew, settings: Settings, collected: Collected) -> None:
         for name, line in crew.messages(silence_s=settings.timeout_s + 30.0):
             seen = collected.take(line)
             if seen is not None:
-                for field in (*FIELDS, "time"):
-                    staging.discard(field, seen)
+                staging.discard_step(seen)
             first = name == "analysis-0"
             if first and late and (line["kind"] == "done" or collected.looks(0) == LATE_AFTER):
                 print(f"       analysis-{late[0]} joins, and begins with what is still held")

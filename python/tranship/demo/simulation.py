@@ -19,7 +19,8 @@ from tranship.files import new_file
 
 
 class Snapshots:
-    """Puts this process's block of each field, version by version; the versions are the steps.
+    """Puts this process's block of each field, step by step: readers see a step when all processes
+    have put theirs.
 
     The same call for arrays on hosts and GPUs. It waits while the servers are full.
     """
@@ -40,11 +41,11 @@ class Snapshots:
             with new_file(path) as file:
                 np.save(file, to_host(values))
         patience = self.settings.timeout_s
-        if self.rank == 0:
-            self.staging.put("time", step, np.array(moment), timeout=patience)
         begin = time.perf_counter()
-        for name, values in fields.items():
-            self.staging.put(name, step, values, self.lower, timeout=patience)
+        with self.staging.step(step, writers=SIMULATIONS, timeout=patience) as snapshot:
+            snapshot.attributes["time"] = moment
+            for name, values in fields.items():
+                snapshot[name].put(values, self.lower, timeout=patience)
         seconds = time.perf_counter() - begin
         return {"bytes": sum(int(values.nbytes) for values in fields.values()), "seconds": seconds}
 

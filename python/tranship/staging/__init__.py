@@ -1,10 +1,24 @@
 """The staging service: programs exchange versioned boxes of arrays through servers' memory."""
 
+from .attributes import Attributes
 from .client import Staging
 from .server import StagingServer
-from .steps import Step
+from .step_writer import StepWriter, VariableWriter
+from .steps import Step, Steps, StepVariable
 from .subscription import Subscription
 from .variable import Variable
 from .versions import Versions
 
-__all__ = ["Staging", "StagingServer", "Step", "Subscription", "Variable", "Versions"]
+__all__ = [
+    "Attributes",
+    "Staging",
+    "StagingServer",
+    "Step",
+    "StepVariable",
+    "StepWriter",
+    "Steps",
+    "Subscription",
+    "Variable",
+    "VariableWriter",
+    "Versions",
+]

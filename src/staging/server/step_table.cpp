@@ -103,6 +103,7 @@ Result<const StepRecord*> StepTable::begin(const ClientId& client, std::int64_t 
   record.parts.emplace(client, record.dropped);
   const auto [writer, is_new] = clients_.try_emplace(client);
   came_ += is_new ? 1 : 0;
+  writers_most_ = std::max(writers_most_, writers);
   writer->second.highest = number;
   if (!record.dropped) writer->second.within.insert(id);
   if (known == nullptr && !drops.empty()) {
@@ -337,7 +338,7 @@ Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
 
 Ending StepTable::ending() const {
   const auto is_connected = [](const auto& one) { return !one.second.lost; };
-  if (came_ == 0 || std::any_of(clients_.begin(), clients_.end(), is_connected)) {
+  if (came_ == 0 || came_ < writers_most_ || std::any_of(clients_.begin(), clients_.end(), is_connected)) {
     return Ending::none;
   }
   return clients_.empty() && deaths_ == 0 ? Ending::closed : Ending::died;

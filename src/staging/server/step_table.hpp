@@ -96,7 +96,7 @@ class StepTable {
   const StepRecord* find(StepId id) const;
   /// Returns the state of a step, freed if nothing is known of it.
   StepState state(StepId id) const;
-  /// Returns whether clients write steps, or will.
+  /// Returns whether clients write steps, or will: a step may have had writers that have not come.
   Ending ending() const;
 
   /// Returns the steps that have ended, or were freed, since the last call.
@@ -157,7 +157,8 @@ class StepTable {
     std::set<StepId> within;           ///< Open steps that it has begun and not ended.
   };
   std::map<ClientId, Writer> clients_;  ///< Those that have written steps, and are not gone.
-  int came_ = 0;
+  int came_ = 0;          ///< Clients that have ever written steps.
+  int writers_most_ = 0;  ///< Of any step.
   int deaths_ = 0;
 };
 
