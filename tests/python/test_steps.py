@@ -167,9 +167,9 @@ def test_writers_that_contradict_each_other_break_their_step(contact: Path) -> N
     with ts.Staging(contact) as first, ts.Staging(contact) as second:
         with first.step(1, writers=2) as step:
             step.attributes["dt"] = 0.1
-        with pytest.raises(ts.InvalidArgument, match='"dt" of step 1 has another value'):  # noqa: SIM117
-            with second.step(1, writers=2) as step:
-                step.attributes["dt"] = 0.2
+        why = pytest.raises(ts.InvalidArgument, match='"dt" of step 1 has another value')
+        with why, second.step(1, writers=2) as step:
+            step.attributes["dt"] = 0.2
         with pytest.raises(ts.NotFound, match="given up"):
             next(first.steps(1, gaps="error", timeout=PATIENCE))
 
@@ -217,12 +217,12 @@ def other_writer(contact: Path, number: int, writers: int) -> subprocess.Popen[s
 def test_a_writer_that_is_killed_within_a_step_leaves_nothing(
     contact: Path, sim: ts.Staging, ana: ts.Staging
 ) -> None:
-    with pytest.raises(ts.NotFound, match='"the other" of step 1 was lost'):  # noqa: SIM117
-        with sim.step(1, writers=2) as step:
-            step["x"].put(np.ones(1000))
-            with other_writer(contact, 1, 2) as process:
-                process.kill()
-            assert eventually(lambda: ana.servers()[0]["clients"] == 2)
+    why = pytest.raises(ts.NotFound, match='"the other" of step 1 was lost')
+    with why, sim.step(1, writers=2) as step:
+        step["x"].put(np.ones(1000))
+        with other_writer(contact, 1, 2) as process:
+            process.kill()
+        assert eventually(lambda: ana.servers()[0]["clients"] == 2)
     write(sim, 2)
     with pytest.warns(ts.SkippedVersionWarning, match="was lost within it"):
         assert next(ana.steps(timeout=PATIENCE)).number == 2

@@ -338,7 +338,8 @@ Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
 
 Ending StepTable::ending() const {
   const auto is_connected = [](const auto& one) { return !one.second.lost; };
-  if (came_ == 0 || came_ < writers_most_ || std::any_of(clients_.begin(), clients_.end(), is_connected)) {
+  if (came_ == 0 || came_ < writers_most_ ||
+      std::any_of(clients_.begin(), clients_.end(), is_connected)) {
     return Ending::none;
   }
   return clients_.empty() && deaths_ == 0 ? Ending::closed : Ending::died;
