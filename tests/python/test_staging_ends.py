@@ -231,9 +231,9 @@ def memory_files(pid: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("count", [1000, 100_000])
+@pytest.mark.parametrize("count", [1000, 100_000, 400_000])  # The last needs several threads.
 def test_a_checksum_covers_an_object_from_put_to_get(serve: Servers, count: int) -> None:
-    contact = serve("--memory", "16MiB")
+    contact = serve("--memory", "64MiB")
     values = np.arange(2.0 * count).reshape(2, count)
     with ts.Staging(contact) as staging:
         for checksum in (False, True):

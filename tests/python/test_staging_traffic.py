@@ -111,6 +111,7 @@ def test_ls_shows_what_was_moved(serve: Servers, capsys: pytest.CaptureFixture[s
     contact = str(serve())
     with ts.Staging(contact) as staging:
         move_some(staging)
+        staging.ls()  # The server has then received the releases of this client's gets, too.
         assert main(["ls", contact, "--paths"]) == 0
         shown = capsys.readouterr().out
         assert "10, 320 B" in shown and "2, 937.5 KiB" in shown and "put rate" not in shown

@@ -458,10 +458,12 @@ bool run_well(std::uint64_t seed, std::int64_t& whole, std::int64_t& came_back) 
 
 TEST(staging_runs_lose_nothing_whoever_dies) {
   const std::string one = tranship::test::argument(2);
+  const std::string end = tranship::test::argument(3);
   const std::uint64_t first = one.empty() ? 0 : std::stoull(one);
+  const std::uint64_t behind = !end.empty() ? std::stoull(end) : one.empty() ? seeds : first + 1;
   std::int64_t whole = 0;
   std::int64_t came_back = 0;
-  for (std::uint64_t seed = first; seed < (one.empty() ? seeds : first + 1); ++seed) {
+  for (std::uint64_t seed = first; seed < behind; ++seed) {
     REQUIRE(run_well(seed, whole, came_back));
   }
   EXPECT(!one.empty() || whole > static_cast<std::int64_t>(seeds));

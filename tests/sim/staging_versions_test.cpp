@@ -467,17 +467,32 @@ class Overtaken final : public SimulatedServers {
  public:
   Overtaken(StagingWorld& world, int client, bool& goes_on)
       : SimulatedServers(world, client), world_(world), client_(client), goes_on_(goes_on) {}
-  Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& question,
-                                         ReplyBuffer& reply) override {
-    auto answer = SimulatedServers::ask(server, question, reply);
-    if (kind_of(question.bytes()) == protocol::FindExtent::kind && !goes_on_) {
-      goes_on_ = true;
-      for (int steps = 0; steps < 1000; ++steps) (void)world_.step(client_);
-    }
-    return answer;
+  std::unique_ptr<Question> send(int server, const fabric::MessageWriter& question,
+                                 ReplyBuffer& reply) override {
+    auto sent = SimulatedServers::send(server, question, reply);
+    if (kind_of(question.bytes()) != protocol::FindExtent::kind) return sent;
+    return std::make_unique<Answered>(*this, std::move(sent));
   }
 
  private:
+  class Answered final : public Question {
+   public:
+    Answered(Overtaken& servers, std::unique_ptr<Question> sent)
+        : servers_(servers), sent_(std::move(sent)) {}
+    Result<std::span<const std::byte>> reply() override {
+      auto answer = sent_->reply();
+      if (!servers_.goes_on_) {
+        servers_.goes_on_ = true;
+        for (int steps = 0; steps < 1000; ++steps) (void)servers_.world_.step(servers_.client_);
+      }
+      return answer;
+    }
+
+   private:
+    Overtaken& servers_;
+    std::unique_ptr<Question> sent_;
+  };
+
   StagingWorld& world_;
   int client_;
   bool& goes_on_;

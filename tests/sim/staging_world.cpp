@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/check.hpp"
+
 namespace tranship::test {
 namespace {
 
@@ -60,7 +62,7 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
   if (client.cut_off) return cut();
   client.connected.insert(server);
   if (world_.random().chance(world_.options_.late)) {
-    there.late[client_].push_back(question.bytes());
+    there.late[client_].push_back({question.bytes()});
     if (!world_.step(client_)) return dead();
     return Error{ErrorCode::timeout, "server " + std::to_string(server) + " did not answer"};
   }
@@ -80,7 +82,57 @@ void SimulatedServers::tell(int server, const fabric::MessageWriter& question) {
   const auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
   if (!client.alive || client.cut_off || !there.alive || !client.greeted.contains(server)) return;
-  there.late[client_].push_back(question.bytes());
+  there.late[client_].push_back({question.bytes()});
+}
+
+/// A request that was sent, and whose reply is awaited later.
+class SimulatedServers::Underway : public Question {
+ public:
+  Underway(SimulatedServers& servers, int server, const fabric::MessageWriter& question,
+           staging::ReplyBuffer& reply)
+      : world_(servers.world_), client_(servers.client_), server_(server), reply_(reply) {
+    sent_ = servers.hello(server);
+    if (sent_ && !there().alive) sent_ = lost(server);
+    if (sent_ && here().cut_off) sent_ = cut();
+    if (!sent_) return;
+    here().connected.insert(server);
+    there().late[client_].push_back({question.bytes(), unread_});
+  }
+
+  Result<std::span<const std::byte>> reply() override {
+    if (!sent_) return sent_.error();
+    if (!world_.step(client_)) return dead();  // the request travels
+    const bool late = world_.random().chance(world_.options_.late);
+    if (!late && there().alive && !here().cut_off) world_.answer_late(there(), client_);
+    if (!world_.step(client_)) return dead();  // the reply travels
+    if (!there().alive) return lost(server_);
+    if (here().cut_off) return cut();
+    if (late) {
+      return Error{ErrorCode::timeout, "server " + std::to_string(server_) + " did not answer"};
+    }
+    CHECK(unread_->there, "a reply to a request that has not arrived");
+    if (!unread_->length) return unread_->length.error();
+    if (!reply_.bytes) reply_.bytes = std::make_unique<std::byte[]>(4096);
+    std::memcpy(reply_.bytes.get(), unread_->bytes, *unread_->length);
+    return std::span<const std::byte>(reply_.bytes.get(), *unread_->length);
+  }
+
+ private:
+  StagingWorld::Server& there() { return world_.servers_[static_cast<std::size_t>(server_)]; }
+  StagingWorld::Client& here() { return *world_.clients_[static_cast<std::size_t>(client_)]; }
+
+  StagingWorld& world_;
+  int client_;
+  int server_;
+  staging::ReplyBuffer& reply_;
+  Status sent_;
+  std::shared_ptr<StagingWorld::UnreadReply> unread_ =
+      std::make_shared<StagingWorld::UnreadReply>();
+};
+
+std::unique_ptr<staging::Servers::Question> SimulatedServers::send(
+    int server, const fabric::MessageWriter& question, staging::ReplyBuffer& reply) {
+  return std::make_unique<Underway>(*this, server, question, reply);
 }
 
 StagingWorld::StagingWorld(Options options)
@@ -155,10 +207,14 @@ int StagingWorld::choose() {
 }
 
 void StagingWorld::answer_late(Server& server, int client) {
-  std::byte reply[4096];
-  const auto questions = std::exchange(server.late[client], {});
-  for (const auto& question : questions) {
-    (void)server.service->answer(static_cast<staging::ClientConnection>(client), question, reply);
+  std::byte nobodys[4096];
+  const auto from = static_cast<staging::ClientConnection>(client);
+  for (const auto& [bytes, reply] : std::exchange(server.late[client], {})) {
+    const std::span room = reply ? std::span(reply->bytes) : std::span(nobodys);
+    auto length = server.service->answer(from, bytes, room);
+    if (!reply) continue;
+    reply->there = true;
+    reply->length = std::move(length);
   }
 }
 

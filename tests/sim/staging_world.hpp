@@ -30,11 +30,15 @@ class SimulatedServers : public staging::Servers {
   std::int64_t message_bytes() const override { return 4096; }
   Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& question,
                                          staging::ReplyBuffer& reply) override;
+  /// The request arrives some steps later, and requests to other servers before or after it.
+  std::unique_ptr<Question> send(int server, const fabric::MessageWriter& question,
+                                 staging::ReplyBuffer& reply) override;
   void tell(int server, const fabric::MessageWriter& question) override;
   std::uint64_t notices() const override;
   void wait(std::uint64_t seen, std::int64_t until_ns) override;
 
  private:
+  class Underway;
   Result<std::span<const std::byte>> ask_now(int server, const fabric::MessageWriter& question,
                                              staging::ReplyBuffer& reply);
   Status hello(int server);
@@ -83,7 +87,7 @@ class StagingWorld {
   bool cut_off(int client) const { return clients_[at(client)]->cut_off; }
   /// Records that the client has ended without an error.
   void close(int client);
-  /// Carries out all late requests, for which no client waits any more.
+  /// Carries out all late requests.
   void answer_late();
   Random& random() { return random_; }
   std::int64_t now_ns() const { return now_ns_; }
@@ -97,13 +101,23 @@ class StagingWorld {
 
  private:
   friend class SimulatedServers;
+  /// A reply that its client has not read.
+  struct UnreadReply {
+    bool there = false;
+    Result<std::size_t> length = std::size_t{0};
+    std::byte bytes[4096];
+  };
+  struct LateRequest {
+    std::vector<std::byte> bytes;
+    std::shared_ptr<UnreadReply> reply{};  ///< null: no client waits for it
+  };
   struct Server {
     std::unique_ptr<staging::Service> service;
     std::vector<std::vector<std::byte>> segments;
     std::vector<std::byte> disk;
     std::deque<staging::Move> moves;  ///< moves that have not been carried out
-    /// Late requests by client, in order: no client waits for their replies any more.
-    std::map<int, std::deque<std::vector<std::byte>>> late;
+    /// Requests by client, in order, that have been sent and have not arrived.
+    std::map<int, std::deque<LateRequest>> late;
     bool alive = true;
   };
   struct Client {

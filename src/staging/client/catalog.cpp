@@ -41,7 +41,10 @@ Result<protocol::Described> Catalog::ask_metadata_server(const protocol::Describ
   const int metadata_server = distribution_.metadata_server(describe.variable);
   auto answer = requester_.ask_until_done(metadata_server, describe, reply, end_ns);
   if (!answer) return answer.error();
-  return std::get<protocol::Described>(std::move(*answer));
+  auto described = std::get<protocol::Described>(std::move(*answer));
+  const bool known = known_.find(describe.variable).has_value();
+  if (!known) known_.remember(describe.variable, {described.metadata, false});
+  return described;
 }
 
 /// Waits until the variable exists, if there are several servers.
@@ -179,15 +182,16 @@ Status Catalog::commit(PreparedPut& put, std::string_view path, const Checksum& 
     return committed.error();
   }
   tell_part(request, put.primary, commit.finishes);
-  requester_.report_orphans(put.primary, committed->orphans);
-  confirm(put, committed->order);
+  confirm(put, committed->order, {{put.primary, committed->orphans}});
   report_left(request, commit.finishes);
   return {};
 }
 
 /// Sends the order of an object, which is visible, to the other index servers, and waits until they
-/// have seen it. One that is lost has lost its own objects, and not this one.
-void Catalog::confirm(const PreparedPut& put, std::uint64_t order) {
+/// have seen it. One that is lost has lost its own objects, and not this one. Then reports the
+/// orphans that they have named, and those that are known.
+void Catalog::confirm(const PreparedPut& put, std::uint64_t order,
+                      RequestSender::NamedOrphans orphans) {
   const PutRequest& request = put.request;
   const protocol::IndexEntryId entry{request.variable, request.version, {put.primary, put.object}};
   SentRequests<protocol::Confirm> sent(put.end_ns);
@@ -195,9 +199,10 @@ void Catalog::confirm(const PreparedPut& put, std::uint64_t order) {
     (void)requester_.send(server, protocol::Confirm{entry, order}, sent);
   }
   sent.take_replies([&](int server, const Result<protocol::Confirm::Reply>& confirmed) {
-    if (confirmed) requester_.report_orphans(server, confirmed->orphans);
+    if (confirmed) orphans.emplace_back(server, confirmed->orphans);
     return confirmed || confirmed.error().code != ErrorCode::cancelled;
   });
+  requester_.report_orphans(orphans);
 }
 
 /// Tells the metadata server that this client has put to a version, unless it was the primary.
@@ -245,7 +250,7 @@ Result<std::int64_t> Catalog::wait(const GetRequest& request, std::int64_t end_n
   ReplyBuffer reply(end_ns);
   const auto held = find_complete(request, Wanted::version, reply, end_ns, skipped);
   if (!held) return held.error();
-  if (Status status = release(*held); !status) return status.error();
+  release(*held);
   return held->version;
 }
 
@@ -263,6 +268,20 @@ Result<LeasedBox> Catalog::find_complete(const GetRequest& request, Wanted wante
   return std::move(**look);
 }
 
+/// Takes the metadata server's reply: how the variable has ended, or nothing if it was deleted.
+Result<std::optional<Ending>> Catalog::ending_of(SentRequests<protocol::Describe>& described) {
+  Result<std::optional<Ending>> ending = std::optional<Ending>();
+  described.take_replies([&](int, const Result<protocol::Describe::Reply>& answer) {
+    if (!answer) {
+      ending = answer.error();
+    } else if (const auto* known = std::get_if<protocol::Described>(&*answer)) {
+      ending = std::optional(known->metadata.ending());
+    }
+    return true;
+  });
+  return ending;
+}
+
 /// Returns nothing if the variable was deleted since this client has asked for it. The request
 /// goes on behind the versions that were skipped.
 Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
@@ -276,16 +295,18 @@ Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
   bool alone = index_servers->size() == 1 && wanted != Wanted::objects;
   bool watch = false;
   int skips = 0;
+  Ending before = Ending::none;  // what the metadata server said before the search
   while (true) {
     const std::uint64_t seen = requester_.notices();
-    // The metadata server is asked before the search, which then sees all that producers had put
-    // before they ended. A metadata server that is the only index server says itself that the box
-    // can never become complete.
-    std::optional<VariableMetadata> metadata;
-    if (watch && !(alone && index_servers->front() == metadata_server)) {
-      const auto known = ask_metadata_server({request.variable, true}, end_ns);
-      if (!known) return known.error();
-      metadata = known->metadata;
+    // The metadata server is asked at the same time. What it says counts for the next search, which
+    // sees all that producers had put before they ended. A metadata server that is the only index
+    // server says itself that the box can never become complete.
+    const bool asks = watch && !(alone && index_servers->front() == metadata_server);
+    SentRequests<protocol::Describe> described(end_ns);
+    if (asks) {
+      const protocol::Describe describe{request.variable, true};
+      Status sent = requester_.send(metadata_server, describe, described);
+      if (!sent) return sent.error();
     }
     auto look = !alone ? search_.on_all(request, *index_servers, watch, reply)
                 : wanted == Wanted::data
@@ -300,7 +321,7 @@ Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
     auto* held = std::get_if<LeasedBox>(&*look);
     const std::uint64_t step = held != nullptr ? held->step : std::get<Waiting>(*look).step;
     const auto settled = step == 0 ? Result<bool>(false) : steps_.settle(step, end_ns);
-    if (held != nullptr && (!settled || *settled)) (void)release(*held);
+    if (held != nullptr && (!settled || *settled)) release(*held);
     if (!settled) return settled.error();
     if (*settled) {
       Status more = requester_.continue_search(skips++, end_ns, step_was_settled);
@@ -309,7 +330,15 @@ Result<std::optional<LeasedBox>> Catalog::find_in_incarnation(
     }
     if (held != nullptr) return std::optional<LeasedBox>(std::move(*held));
     const auto& [why, gap, answered, open_step] = std::get<Waiting>(*look);
-    const Ending ending = metadata ? metadata->ending() : answered;
+    Ending ending = answered;
+    if (asks) {
+      const auto now = ending_of(described);
+      if (!now) return now.error();
+      if (!*now) return std::optional<LeasedBox>();
+      const bool known = std::exchange(before, **now) != Ending::none;
+      if (!known && before != Ending::none) continue;
+      ending = before;
+    }
     if (ending != Ending::none && gap && request.choice == VersionChoice::next) {
       if (*gap <= request.version) return not_a_server();
       Status more = requester_.continue_search(skips++, end_ns, why);
@@ -392,9 +421,7 @@ Status Catalog::take(const LeasedBox& held, std::int64_t end_ns,
   LeasedBox here = held;
   std::erase_if(here.parts, is_away);
   if (Status status = here.parts.empty() ? Status{} : copy(here); !status) return status;
-  for (const auto& [server, lease] : held.leases) {
-    if (const auto loosened = recall(server, lease, 0, end_ns); !loosened) return loosened.error();
-  }
+  for (const auto& [server, lease] : held.leases) loosen(server, lease);
   return take_back(here, away, end_ns, copy);
 }
 
@@ -408,8 +435,7 @@ Status Catalog::take_back(LeasedBox& here, std::span<const Part> away, std::int6
                                    [&](const Part& part) { return part.object != first->object; });
     StoredObject& seen = here.objects[first->object];
     if (before != nullptr && (before->primary != seen.primary || before->lease != seen.lease)) {
-      const auto loosened = recall(before->primary, before->lease, 0, end_ns);
-      if (!loosened) return loosened.error();
+      loosen(before->primary, before->lease);
     }
     const auto range = recall(seen.primary, seen.lease, seen.object, end_ns);
     if (!range) return range.error();
@@ -422,8 +448,12 @@ Status Catalog::take_back(LeasedBox& here, std::span<const Part> away, std::int6
   return {};
 }
 
-/// Returns the place of an object once it is back in memory. Object 0: no object of the lease has
-/// to stay in memory any more.
+/// Says that no object of a lease has to stay in memory any more.
+void Catalog::loosen(int server, std::uint64_t lease) {
+  requester_.send(server, message_of(protocol::Recall{lease, 0}));
+}
+
+/// Returns the place of an object once it is back in memory.
 Result<Range> Catalog::recall(int server, std::uint64_t lease, std::uint64_t object,
                               std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
@@ -436,8 +466,7 @@ Result<Range> Catalog::recall(int server, std::uint64_t lease, std::uint64_t obj
   if (!answer && lifted.any() && until < end_ns) lifted.note();
   if (!answer) return answer.error();
   const Range range = std::get<protocol::Recalled>(*answer).range;
-  const bool well = object == 0 || range.segment >= 0;
-  return well ? Result<Range>(range) : Result<Range>(not_a_server());
+  return range.segment >= 0 ? Result<Range>(range) : Result<Range>(not_a_server());
 }
 
 }  // namespace tranship::staging

@@ -61,7 +61,9 @@ struct VersionQuery {
 /// Puts and gets of variables, without their bytes. Any thread may call any member. Times are of
 /// the servers' clock. Cost: a put sends two requests to its primary (one if it carries the data)
 /// and two to each other index server of its box; a get sends one to each index server, and one to
-/// each primary that is none of them.
+/// each primary that is none of them. Requests that do not depend on each other leave together: a
+/// get waits for two round trips in sequence, however many servers there are; one more for a
+/// variable that this client has not used before.
 class Catalog {
  public:
   explicit Catalog(Servers& servers)
@@ -133,9 +135,7 @@ class Catalog {
   Status take(const LeasedBox& held, std::int64_t end_ns,
               const std::function<Status(const LeasedBox&)>& copy);
   /// As ObjectSearch::release().
-  Status release(const LeasedBox& held, std::string_view path = {}) {
-    return search_.release(held, path);
-  }
+  void release(const LeasedBox& held, std::string_view path = {}) { search_.release(held, path); }
 
   /// Waits as get() does, and returns the version that it would return.
   /// `skipped`: Gets the versions that were passed by, also if the wait fails.
@@ -209,7 +209,7 @@ class Catalog {
   Result<ReplyKind> put_empty_now(const PutRequest& request, std::uint32_t empty_dimensions,
                                   std::int64_t end_ns, bool finishes);
   void give_back(PreparedPut& put);
-  void confirm(const PreparedPut& put, std::uint64_t order);
+  void confirm(const PreparedPut& put, std::uint64_t order, RequestSender::NamedOrphans orphans);
   void tell_part(const PutRequest& request, int primary, bool finishes);
   void report_left(const PutRequest& request, bool finishes);
   Result<bool> settle_beside(const Look& look, int rounds, std::int64_t end_ns);
@@ -234,7 +234,9 @@ class Catalog {
                                                        ReplyBuffer& reply, std::int64_t end_ns,
                                                        std::vector<SkippedVersion>* skipped);
   Status discard_too(const std::vector<int>& servers, const std::string& variable,
-                     std::int64_t version);
+                     std::int64_t version, const VariableMetadata& metadata);
+  static Result<std::optional<Ending>> ending_of(SentRequests<protocol::Describe>& described);
+  void loosen(int server, std::uint64_t lease);
   Result<Range> recall(int server, std::uint64_t lease, std::uint64_t object, std::int64_t end_ns);
   Status keep_object(LeasedBox& held, ReplyBuffer& reply);
   Status take_back(LeasedBox& here, std::span<const Part> away, std::int64_t end_ns,

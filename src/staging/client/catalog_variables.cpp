@@ -63,84 +63,134 @@ Result<std::optional<Box>> Catalog::bounds_of_all(const std::string& variable,
                                                   const protocol::Described& described,
                                                   std::int64_t end_ns) {
   std::optional<Box> all = described.bounds;
-  ReplyBuffer reply(end_ns);
+  SentRequests<protocol::Bounds> sent(end_ns);
   for (int server = 0; server < distribution_.servers(); ++server) {
     if (server == distribution_.metadata_server(variable)) continue;
-    const auto answer = requester_.ask(server, protocol::Bounds{variable}, reply);
-    if (!answer) return answer.error();
-    const auto& box = answer->bounds;
-    if (box && box->rank != described.metadata.first.rank) return not_a_server();
-    if (box) all = all ? around(*all, *box) : *box;
+    Status status = requester_.send(server, protocol::Bounds{variable}, sent);
+    if (!status) return status.error();
   }
+  Status status;
+  sent.take_replies([&](int, const Result<protocol::BoundsReply>& answer) {
+    if (!answer) {
+      status = answer.error();
+    } else if (const auto& box = answer->bounds) {
+      if (box->rank != described.metadata.first.rank) status = not_a_server();
+      if (status) all = all ? around(*all, *box) : *box;
+    }
+    return status.ok();
+  });
+  if (!status) return status.error();
   return all;
 }
 
+/// Asks for the variable at the same time: servers that had nothing of the version are told more of
+/// it.
 Status Catalog::discard(const std::string& variable, std::int64_t version) {
+  SentRequests<protocol::Discard> sent;
+  SentRequests<protocol::Describe> described;
+  const protocol::Discard discard{variable, version};
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    if (Status status = requester_.send(server, discard, sent); !status) return status;
+  }
+  if (distribution_.servers() > 1) {
+    const int metadata_server = distribution_.metadata_server(variable);
+    const protocol::Describe describe{variable, false};
+    if (Status status = requester_.send(metadata_server, describe, described); !status)
+      return status;
+  }
+  Result<protocol::Describe::Reply> known(protocol::Describe::Reply(protocol::Wait{}));
+  described.take_replies([&](int, Result<protocol::Describe::Reply>& answer) {
+    known = std::move(answer);
+    return true;
+  });
   std::vector<int> without;
   Status missing;
+  Status failed;
   bool any = false;
-  ReplyBuffer reply;
-  const auto discard_at = [&](int server) -> Status {
-    const auto answer = requester_.ask(server, protocol::Discard{variable, version}, reply);
-    if (!answer) return answer.error();
-    requester_.report_orphans(server, answer->orphans);
-    return {};
-  };
-  for (int server = 0; server < distribution_.servers(); ++server) {
-    const Status status = discard_at(server);
-    any = any || status;
-    if (status) continue;
-    if (status.error().code != ErrorCode::not_found) return status;
-    missing = status;
-    without.push_back(server);
-  }
+  RequestSender::NamedOrphans orphans;
+  sent.take_replies([&](int server, const Result<protocol::DoneWithOrphans>& answer) {
+    if (answer) {
+      any = true;
+      orphans.emplace_back(server, answer->orphans);
+    } else if (answer.error().code == ErrorCode::not_found) {
+      missing = answer.error();
+      without.push_back(server);
+    } else {
+      failed = answer.error();
+    }
+    return answer || answer.error().code != ErrorCode::cancelled;
+  });
+  requester_.report_orphans(orphans);
+  if (!failed) return failed;
   if (!any) return missing;
-  return without.empty() ? Status{} : discard_too(without, variable, version);
+  if (without.empty()) return {};
+  if (known && std::holds_alternative<protocol::Wait>(*known)) {  // its first put was on its way
+    ReplyBuffer reply;
+    known = requester_.ask(distribution_.metadata_server(variable),
+                           protocol::Describe{variable, false}, reply);
+  }
+  if (!known) return known.error();
+  const auto* there = std::get_if<protocol::Described>(&*known);
+  if (there == nullptr) return {};  // the variable was deleted meanwhile
+  return discard_too(without, variable, version, there->metadata);
 }
 
 /// Has servers that had nothing of a version discard it as well. They may have begun puts of it
 /// meanwhile, and a later put of a box that only such servers index would bring it back.
 Status Catalog::discard_too(const std::vector<int>& servers, const std::string& variable,
-                            std::int64_t version) {
-  ReplyBuffer reply;
-  const auto described = requester_.ask(distribution_.metadata_server(variable),
-                                        protocol::Describe{variable, false}, reply);
-  if (!described) return described.error();
-  const auto* known = std::get_if<protocol::Described>(&*described);
-  if (known == nullptr) return {};  // the variable was deleted meanwhile
-  const VariableMetadata& metadata = known->metadata;
+                            std::int64_t version, const VariableMetadata& metadata) {
   const protocol::DiscardToo discard{{variable, version, metadata.first, metadata.type,
                                       metadata.element_bytes, metadata.incarnation}};
+  SentRequests<protocol::DiscardToo> sent;
   for (const int server : servers) {
-    const auto answer = requester_.ask(server, discard, reply);
-    // A later variable of that name has no such version.
-    if (!answer && answer.error().code == ErrorCode::not_found) continue;
-    if (!answer) return answer.error();
-    const auto* done = std::get_if<protocol::DoneWithOrphans>(&*answer);
-    if (done != nullptr) requester_.report_orphans(server, done->orphans);
+    if (Status status = requester_.send(server, discard, sent); !status) return status;
   }
-  return {};
+  Status failed;
+  RequestSender::NamedOrphans orphans;
+  sent.take_replies([&](int server, const Result<protocol::DiscardToo::Reply>& answer) {
+    if (answer) {
+      const auto* done = std::get_if<protocol::DoneWithOrphans>(&*answer);
+      if (done != nullptr) orphans.emplace_back(server, done->orphans);
+    } else if (answer.error().code != ErrorCode::not_found) {
+      failed = answer.error();  // a later variable of that name has no such version
+    }
+    return answer || answer.error().code != ErrorCode::cancelled;
+  });
+  requester_.report_orphans(orphans);
+  return failed;
 }
 
 /// The metadata server first: whoever begins anew from then on begins another variable of that
 /// name.
 Status Catalog::remove(const std::string& variable) {
-  ReplyBuffer reply;
+  const int metadata_server = distribution_.metadata_server(variable);
   std::uint64_t number = 0;
   bool any = false;
-  const auto remove_at = [&](int server) -> Status {
-    const auto answer = requester_.ask(server, protocol::Remove{variable, number}, reply);
-    if (!answer) return answer.error();
-    number = answer->number;
-    any = answer->any || any;
-    requester_.report_orphans(server, answer->orphans);
-    return {};
+  Status status;
+  RequestSender::NamedOrphans orphans;
+  const auto remove_on = [&](const std::vector<int>& servers) {
+    SentRequests<protocol::Remove> sent;
+    for (const int server : servers) {
+      if (status) status = requester_.send(server, protocol::Remove{variable, number}, sent);
+    }
+    sent.take_replies([&](int server, const Result<protocol::Removed>& answer) {
+      if (!answer) {
+        status = answer.error();
+        return status.error().code != ErrorCode::cancelled;
+      }
+      number = answer->number;
+      any = answer->any || any;
+      orphans.emplace_back(server, answer->orphans);
+      return true;
+    });
   };
-  const int metadata_server = distribution_.metadata_server(variable);
-  Status status = remove_at(metadata_server);
-  for (int server = 0; status && server < distribution_.servers(); ++server) {
-    if (server != metadata_server) status = remove_at(server);
+  remove_on({metadata_server});
+  std::vector<int> others;
+  for (int server = 0; server < distribution_.servers(); ++server) {
+    if (server != metadata_server) others.push_back(server);
   }
+  if (status) remove_on(others);
+  requester_.report_orphans(orphans);
   known_.forget(variable);
   progress_.forget(variable);
   if (!status || any) return status;
@@ -154,39 +204,60 @@ Result<int> Catalog::clients(std::int64_t end_ns) {
 }
 
 Result<std::vector<ServerInfo>> Catalog::status() {
-  std::vector<ServerInfo> all;
-  ReplyBuffer reply;
+  std::vector<ServerInfo> all(static_cast<std::size_t>(distribution_.servers()));
+  SentRequests<protocol::QueryStatus> sent;
   for (int server = 0; server < distribution_.servers(); ++server) {
-    auto answer = requester_.ask(server, protocol::QueryStatus{}, reply);
-    if (!answer) return answer.error();
-    all.push_back(std::move(answer->info));
+    Status status = requester_.send(server, protocol::QueryStatus{}, sent);
+    if (!status) return status.error();
   }
+  Status status;
+  sent.take_replies([&](int server, Result<protocol::ServerStatus>& answer) {
+    if (answer) {
+      all[static_cast<std::size_t>(server)] = std::move(answer->info);
+    } else {
+      status = answer.error();
+    }
+    return status.ok();
+  });
+  if (!status) return status.error();
   return all;
 }
 
+/// Asks all servers for their next pages at once.
 Result<std::vector<VariableInfo>> Catalog::list() {
   std::map<std::string, VariableInfo> all;
-  ReplyBuffer reply;
-  for (int server = 0; server < distribution_.servers(); ++server) {
-    protocol::List list;
-    std::size_t listed = 0;
-    for (bool more = true; more;) {
-      auto answer = requester_.ask(server, list, reply);
-      if (!answer) return answer.error();
-      more = !answer->variables.empty();
+  std::map<int, protocol::List> open;  // by server: where its next page begins
+  std::map<int, std::size_t> listed;
+  for (int server = 0; server < distribution_.servers(); ++server) open[server] = {};
+  while (!open.empty()) {
+    SentRequests<protocol::List> sent;
+    for (const auto& [server, list] : open) {
+      if (Status status = requester_.send(server, list, sent); !status) return status.error();
+    }
+    Status status;
+    sent.take_replies([&](int server, Result<protocol::Listed>& answer) {
+      if (!answer) {
+        status = answer.error();
+        return false;
+      }
+      protocol::List& list = open[server];
       for (VariableInfo& info : answer->variables) {
         // Each page begins where the one before ended, so the list has an end.
-        listed += 1 + info.versions.size();
-        if (!comes_after(list, info) || listed > listed_max) return not_a_server();
+        listed[server] += 1 + info.versions.size();
+        if (!comes_after(list, info) || listed[server] > listed_max) status = not_a_server();
+        if (!status) return false;
         list.after = info.name;
         list.after_version = info.versions.empty() ? INT64_MAX : info.versions.back().version;
         merge(all, std::move(info));
       }
-    }
+      if (answer->variables.empty()) open.erase(server);
+      return true;
+    });
+    if (!status) return status.error();
   }
-  std::vector<VariableInfo> listed;
-  for (auto& [name, info] : all) listed.push_back(std::move(info));
-  return listed;
+  std::vector<VariableInfo> variables;
+  for (auto& [name, info] : all) variables.push_back(std::move(info));
+  return variables;
 }
 
 }  // namespace tranship::staging

@@ -10,14 +10,32 @@ namespace {
 
 bool contains(const Box& outer, const Box& inner) { return intersection(outer, inner) == inner; }
 
-/// Returns whether a server may name that version.
-bool fits(const VersionQuery& query, std::int64_t version) {
+/// Returns whether a server may name that version, with that extent, of a variable of so many
+/// dimensions.
+bool fits(const VersionQuery& query, const Extent& here, int rank) {
+  const bool well = (here.bounds || here.empty) && (!here.bounds || here.bounds->rank == rank) &&
+                    (!here.empty || here.empty->rank == rank);
   switch (query.choice) {
-    case VersionChoice::exact: return version == query.version;
-    case VersionChoice::next: return version > query.version;
-    case VersionChoice::latest: return version <= query.version;
+    case VersionChoice::exact: return well && here.version == query.version;
+    case VersionChoice::next: return well && here.version > query.version;
+    case VersionChoice::latest: return well && here.version <= query.version;
   }
   return false;
+}
+
+/// Adds what one server has of the chosen version to what others have.
+void add(VersionChoice choice, const Extent& here, std::optional<Extent>& all) {
+  if (!all) {
+    all = here;
+  } else if (choice == VersionChoice::next) {
+    all->version = std::min(all->version, here.version);
+  } else if (choice == VersionChoice::latest) {
+    all->version = std::max(all->version, here.version);
+  } else {
+    if (here.bounds) all->bounds = all->bounds ? around(*all->bounds, *here.bounds) : here.bounds;
+    if (here.empty) all->empty = here.empty;
+    if (here.empty) all->empty_dimensions = here.empty_dimensions;
+  }
 }
 
 VersionExtent extent_with(const VariableMetadata& metadata, std::int64_t version, const Box& box,
@@ -74,45 +92,38 @@ Result<ReplyKind> Catalog::put_empty_now(const PutRequest& request, std::uint32_
   return ReplyKind::done;
 }
 
-/// Asks all servers for a version, and returns what is there of the one that is chosen: complete
-/// for `exact`, with its number alone otherwise.
+/// Asks all servers for a version, all at once, and returns what is there of the one that is
+/// chosen: complete for `exact`, with its number alone otherwise.
 Result<std::optional<Extent>> Catalog::extent_on_all(const VersionQuery& query,
                                                      const VariableMetadata& metadata, Look& look,
                                                      std::int64_t end_ns) {
   std::optional<Extent> all;
-  ReplyBuffer reply(end_ns);
   const protocol::FindExtent find{query.variable, query.choice, query.version, metadata.incarnation,
                                   true};
+  SentRequests<protocol::FindExtent> sent(end_ns);
   for (int server = 0; server < distribution_.servers(); ++server) {
-    const auto answer = requester_.ask(server, find, reply);
-    if (!answer) return answer.error();
-    if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) {
+    if (Status status = requester_.send(server, find, sent); !status) return status.error();
+  }
+  Status status;
+  const int rank = metadata.first.rank;
+  sent.take_replies([&](int, const Result<protocol::FindExtent::Reply>& answer) {
+    if (!answer) {
+      status = answer.error();
+    } else if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) {
       look.why = wait->why;
       look.step = std::max(look.step, wait->step);
-      continue;
-    }
-    look.stale = look.stale || std::holds_alternative<protocol::Stale>(*answer);
-    if (look.stale) return std::optional<Extent>();
-    const Extent& here = std::get<protocol::ExtentFound>(*answer).extent;
-    const int rank = metadata.first.rank;
-    const bool well = fits(query, here.version) && (here.bounds || here.empty) &&
-                      (!here.bounds || here.bounds->rank == rank) &&
-                      (!here.empty || here.empty->rank == rank);
-    if (!well) return not_a_server();
-    look.step = std::max(look.step, here.step);
-    if (!all) {
-      all = here;
-    } else if (query.choice == VersionChoice::next) {
-      all->version = std::min(all->version, here.version);
-    } else if (query.choice == VersionChoice::latest) {
-      all->version = std::max(all->version, here.version);
+    } else if (std::holds_alternative<protocol::Stale>(*answer)) {
+      look.stale = true;
     } else {
-      if (here.bounds) all->bounds = all->bounds ? around(*all->bounds, *here.bounds) : here.bounds;
-      if (here.empty) all->empty = here.empty;
-      if (here.empty) all->empty_dimensions = here.empty_dimensions;
+      const Extent& here = std::get<protocol::ExtentFound>(*answer).extent;
+      look.step = std::max(look.step, here.step);
+      if (!fits(query, here, rank)) status = not_a_server();
+      if (status) add(query.choice, here, all);
     }
-  }
-  return all;
+    return status && !look.stale;
+  });
+  if (!status) return status.error();
+  return look.stale ? std::optional<Extent>() : all;
 }
 
 /// Looks once whether objects cover a box of a version.
@@ -128,7 +139,7 @@ Result<SearchOutcome> Catalog::search_once(const GetRequest& asked, std::int64_t
   }
   auto outcome = search_.on_all(request, known->servers, true, reply);
   if (outcome && std::holds_alternative<LeasedBox>(*outcome)) {
-    if (Status status = release(std::get<LeasedBox>(*outcome)); !status) return status.error();
+    release(std::get<LeasedBox>(*outcome));
   }
   return outcome;
 }

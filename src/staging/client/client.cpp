@@ -396,12 +396,7 @@ Result<std::string> Client::put_by_copy_once(const Putting& put, bool& stale) {
   Status status = target ? await(put.after, put.end_ns) : Status(target.error());
   if (status) status = catalog_.take_pages(*room);
   Checksum checksum;
-  if (status && put.checksum) {
-    const auto made = checksum_of(array);
-    status = made ? Status{} : Status(made.error());
-    if (made) checksum = *made;
-  }
-  auto path = status ? copy_into(array, *target, put.end_ns) : Result<std::string>(status.error());
+  auto path = status ? copy_into(put, *target, checksum) : Result<std::string>(status.error());
   if (!path) {
     catalog_.abort(*room);
     return path.error();
@@ -471,11 +466,9 @@ Status Client::copy_out(const Array& array, std::byte* buffer) {
   return event ? event->wait({}) : Status(event.error());
 }
 
-/// Compares the checksums of objects that were got whole.
+/// Compares the checksums of objects that were got whole, those of the parts.
 Status Client::check_whole(const LeasedBox& held, const Box& box, const Array& target) {
   for (const Part& part : held.parts) {
-    const StoredObject& object = held.objects[part.object];
-    if (object.checksum.known == 0 || part.box != object.box) continue;
     Array got = target;
     for (std::size_t k = 0; k < at(box.rank); ++k) {
       got.view.lower[k] += part.box.lower[k] - box.lower[k];
@@ -483,20 +476,55 @@ Status Client::check_whole(const LeasedBox& held, const Box& box, const Array& t
     }
     const auto checksum = checksum_of(got);
     if (!checksum) return checksum.error();
+    const StoredObject& object = held.objects[part.object];
     if (*checksum != object.checksum) return other_checksum(held, object);
   }
   return {};
 }
 
-Result<std::string> Client::copy_into(const Array& array, const Array& target,
-                                      std::int64_t end) const {
+/// Sets the checksum, if the put wants one.
+Result<std::string> Client::copy_into(const Putting& put, const Array& target, Checksum& checksum) {
+  const Array& array = put.array;
   const Timed part(engine_.trace(), *links_, [&] { return part_span("copy", array.view.bytes()); });
+  if (put.checksum && can_be_checked(array) && can_be_checked(target)) {
+    const auto copying = copying_.enter();
+    if (!copying) return closed_error();
+    CheckedCopy copy{{array, target}, CheckedCopy::Side::source};
+    if (Status status = copy_here({&copy, 1}, array.view.bytes(), put.end_ns); !status)
+      return status.error();
+    checksum = {1, copy.crc};
+    return path_of(copy.pair);
+  }
+  if (put.checksum) {
+    const auto made = checksum_of(array);
+    if (!made) return made.error();
+    checksum = *made;
+  }
   const auto copying = copying_.enter();
   if (!copying) return closed_error();
   auto event = engine_.copy(array, target, behind(array));
   if (!event) return event.error();
-  if (Status status = finish(*event, end); !status) return status.error();
+  if (Status status = finish(*event, put.end_ns); !status) return status.error();
   return path_of(*event);
+}
+
+/// Carries out copies that take checksums, as long as finish() waits for others.
+Status Client::copy_here(std::span<CheckedCopy> copies, std::int64_t bytes, std::int64_t end) {
+  constexpr std::int64_t look_ns = std::chrono::nanoseconds(interruption_look).count();
+  const std::chrono::nanoseconds patience = links_->wait_of(end);
+  const std::int64_t begin = links_->now_ns();
+  std::int64_t looked = begin;
+  const bool cold = 2 * bytes > engine_.profile().cache_bytes;
+  return copy_checked(copies, engine_.threads(), cold, [&]() -> Status {
+    const std::int64_t now = links_->now_ns();
+    if (now - begin > patience.count()) {
+      return Error{ErrorCode::timeout, "the copy takes longer than the call may"};
+    }
+    const bool looks = now - looked > look_ns;  // a look may have to wait for other threads
+    if (looks) looked = now;
+    const bool ends = looks ? ending_->now() : ending_->closing.load();
+    return ends ? Status(Error{ErrorCode::cancelled, "interrupted"}) : Status{};
+  });
 }
 
 Result<std::int64_t> Client::wait(const GetRequest& request, std::chrono::milliseconds timeout,
@@ -538,11 +566,8 @@ Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& 
                                : take_data(here, target);
     });
   }
-  const Status released = catalog_.release(*held, status ? got.path : std::string());
+  catalog_.release(*held, status ? got.path : std::string());
   if (!status) return status.error();
-  // A server that is late ends the lease later: the request is still sent.
-  const bool late = !released && released.error().code == ErrorCode::timeout;
-  if (!released && !late) return released.error();
   return got;
 }
 
@@ -564,11 +589,15 @@ Status Client::take_parts(const LeasedBox& held, const Box& box, const Array& ta
   const Timed part_of_call(engine_.trace(), *links_,
                            [&] { return part_span("copy", target.view.bytes()); });
   std::vector<CopyPair> pairs;
+  std::vector<CheckedCopy> checked;
+  LeasedBox others = held;  // whose checksums are taken afterwards
+  others.parts.clear();
+  std::vector<const StoredObject*> whole;
   for (const Part& part : held.parts) {
     const StoredObject& object = held.objects[part.object];
     auto source = object_array(object.primary, object.range, object.box, target, end);
     if (!source) return source.error();
-    CopyPair& pair = pairs.emplace_back(CopyPair{std::move(*source), target});
+    CopyPair pair{std::move(*source), target};
     View& from = pair.source.view;
     View& to = pair.target.view;
     for (std::size_t k = 0; k < at(box.rank); ++k) {
@@ -576,16 +605,35 @@ Status Client::take_parts(const LeasedBox& held, const Box& box, const Array& ta
       to.lower[k] += part.box.lower[k] - box.lower[k];
       from.extents[k] = to.extents[k] = part.box.upper[k] - part.box.lower[k];
     }
+    const bool compares = object.checksum.known != 0 && part.box == object.box;
+    if (compares && can_be_checked(pair.source) && can_be_checked(pair.target)) {
+      whole.push_back(&object);
+      checked.push_back({std::move(pair), CheckedCopy::Side::target});
+    } else {
+      if (compares) others.parts.push_back(part);
+      pairs.push_back(std::move(pair));
+    }
   }
   const auto copying = copying_.enter();
   if (!copying) return closed_error();
+  const std::int64_t bytes = box.points() * held.element_bytes;
+  if (!checked.empty()) {
+    const auto planned = path_of(checked.front().pair);
+    if (!planned) return planned.error();
+    path = *planned;
+    if (Status status = copy_here(checked, bytes, end); !status) return status;
+  }
+  for (std::size_t k = 0; k < checked.size(); ++k) {
+    if (checked[k].crc != whole[k]->checksum.crc) return other_checksum(held, *whole[k]);
+  }
+  if (pairs.empty()) return {};
   CopyOptions options = behind(target);
-  options.together_bytes = box.points() * held.element_bytes;
+  options.together_bytes = bytes;
   auto event = engine_.copy_all(pairs, options);
   if (!event) return event.error();
   path = path_of(*event);
   if (Status status = finish(*event, end); !status) return status;
-  return check_whole(held, box, target);
+  return check_whole(others, box, target);
 }
 
 Result<std::variant<ObjectView, NoView>> Client::view(const GetRequest& request,
@@ -694,6 +742,12 @@ Result<std::optional<FoundStep>> Client::find_step_at_once(const StepQuery& quer
 
 void Client::wait_for_notice(std::uint64_t seen, std::chrono::milliseconds timeout) {
   if (const auto inside = enter()) links_->wait(seen, end_ns(timeout));
+}
+
+Result<std::string> Client::path_of(const CopyPair& pair) {
+  const auto plan = engine_.plan(pair.source, pair.target, {});
+  return plan ? Result<std::string>((*plan)->path(engine_.profile()))
+              : Result<std::string>(plan.error());
 }
 
 std::string Client::path_of(const Event& event) const {

@@ -20,6 +20,7 @@
 #include "engine/engine.hpp"
 #include "engine/processes.hpp"
 #include "staging/client/catalog.hpp"
+#include "staging/client/checked_copy.hpp"
 #include "staging/client/links.hpp"
 #include "staging/client/object_view.hpp"
 #include "staging/client/page_mapper.hpp"
@@ -194,7 +195,8 @@ class Client {
   Result<std::string> put_object(const Putting& put);
   Result<std::string> put_by_copy(const Putting& put);
   Result<std::string> put_by_copy_once(const Putting& put, bool& stale);
-  Result<std::string> copy_into(const Array& array, const Array& target, std::int64_t end) const;
+  Result<std::string> copy_into(const Putting& put, const Array& target, Checksum& checksum);
+  Status copy_here(std::span<CheckedCopy> copies, std::int64_t bytes, std::int64_t end);
   Result<Checksum> checksum_of(const Array& array);
   Status copy_out(const Array& array, std::byte* buffer);
   Status check_whole(const LeasedBox& held, const Box& box, const Array& target);
@@ -212,6 +214,7 @@ class Client {
   Status take_data(const LeasedBox& held, const Array& target) const;
   Status take_parts(const LeasedBox& held, const Box& box, const Array& target, std::int64_t end_ns,
                     std::string& path);
+  Result<std::string> path_of(const CopyPair& pair);
   /// Returns the path of a copy; of several copies the first one's.
   std::string path_of(const Event& event) const;
   Status finish(const Event& event, std::int64_t end_ns) const;

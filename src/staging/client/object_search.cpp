@@ -28,6 +28,16 @@ SearchOutcome waiting_for(const protocol::Wait& wait) {
 /// the end of its version, may have taken its place.
 constexpr int looks_max = 8;
 
+/// Most messages that are asked for at once, of objects that did not fit into the first replies.
+constexpr std::size_t pages_together = 32;
+
+/// Objects of one server that did not fit into its first reply.
+struct Page {
+  std::size_t answer = 0;  ///< The reply that they belong to.
+  std::size_t first = 0;
+  std::vector<StoredObject> objects{};
+};
+
 }  // namespace
 
 Result<SearchOutcome> ObjectSearch::version_on(const GetRequest& request, int server,
@@ -55,7 +65,7 @@ Result<SearchOutcome> ObjectSearch::on_one(const GetRequest& request, int server
     return SearchOutcome(NeedsOtherServers{});
   if (std::holds_alternative<protocol::Stale>(*answer)) return SearchOutcome(StaleVariable{});
   if (auto* objects = std::get_if<protocol::Objects>(&*answer)) {
-    return hold_objects(server, request, std::move(*objects), reply);
+    return hold_objects(request, {server, std::move(objects->found), objects->left}, reply.end_ns);
   }
   auto& inside = std::get<protocol::InlineData>(*answer);
   std::int64_t bytes = 0;
@@ -74,59 +84,89 @@ Result<SearchOutcome> ObjectSearch::on_one(const GetRequest& request, int server
   return SearchOutcome(std::move(held));
 }
 
-/// Leases the objects of one server, which must cover the box.
-Result<SearchOutcome> ObjectSearch::hold_objects(int server, const GetRequest& request,
-                                                 protocol::Objects objects, ReplyBuffer& reply) {
-  FoundObjects& found = objects.found;
-  if (Status status = read_found(server, request, objects, reply); !status) {
-    return given_up(server, found, status);
-  }
+/// Leases the objects that one server has named: they must cover the box, unless other servers hold
+/// some of them.
+Result<SearchOutcome> ObjectSearch::hold_objects(const GetRequest& request, Answer answer,
+                                                 std::int64_t end_ns) {
   LeasedBox held;
-  held.version = found.version;
-  held.type = std::move(found.type);
-  held.element_bytes = found.element_bytes;
-  held.objects = std::move(found.objects);
-  held.step = found.step;
-  held.end_ns = reply.end_ns;
-  held.leases.emplace_back(server, found.lease);
-  for (StoredObject& seen : held.objects) seen.lease = found.lease;
+  held.version = answer.found.version;
+  held.step = answer.found.step;
+  held.type = answer.found.type;
+  held.element_bytes = answer.found.element_bytes;
+  held.end_ns = end_ns;
+  held.leases.emplace_back(answer.server, answer.found.lease);
+  if (Status status = read_found(request, {&answer, 1}, end_ns); !status) {
+    release(held);
+    return status.error();
+  }
+  FindOutcome outcome;
+  held = merge({std::move(answer)}, std::move(held), outcome);
+  const bool alone = outcome.named_by.empty();
+  const Status status = alone ? Status{} : lease_others(request, false, outcome, held);
+  sort_newest_first(held.objects);
   Box missing;
-  if (!find_parts(request.box, held.objects, held.parts, missing)) {
-    (void)release(held);
-    return not_a_server();
+  if (status && find_parts(request.box, held.objects, held.parts, missing)) {
+    return SearchOutcome(std::move(held));
   }
-  return SearchOutcome(std::move(held));
+  release(held);
+  if (alone) return not_a_server();
+  const bool vanished = !status && status.error().code == ErrorCode::not_found;
+  if (!status && !vanished) return status.error();
+  return SearchOutcome(NeedsOtherServers{});
 }
 
-/// Ends the lease of an answer that could not be read completely, and returns the reason.
-Error ObjectSearch::given_up(int server, const FoundObjects& found, const Status& why) {
-  LeasedBox held;
-  if (found.lease != 0) held.leases.emplace_back(server, found.lease);
-  (void)release(held, {});
-  return why.error();
-}
-
-/// Asks for the objects that did not fit into a reply. Checks that all belong to servers of the
-/// group, have boxes of the right dimensions, and a version that may be named.
-Status ObjectSearch::read_found(int server, const GetRequest& request, protocol::Objects& objects,
-                                ReplyBuffer& reply) {
-  FoundObjects& found = objects.found;
-  const std::size_t all = found.objects.size() + objects.left;
-  while (found.objects.size() < all) {
-    const protocol::More more{found.lease, found.objects.size()};
-    const auto answer = requester_.ask(server, more, reply);
-    if (!answer) return answer.error();
-    const auto& page = answer->found.objects;
-    if (page.empty() || found.objects.size() + page.size() + answer->left != all) {
-      return not_a_server();
+/// Asks for the objects that did not fit into replies, all at once. Checks that all belong to
+/// servers of the group, have boxes of the right dimensions, and a version that may be named.
+Status ObjectSearch::read_found(const GetRequest& request, std::span<Answer> answers,
+                                std::int64_t end_ns) {
+  std::vector<std::size_t> page_objects;  // all pages of a server but the last one have as many
+  for (const Answer& one : answers) {
+    page_objects.push_back(one.found.objects.size());
+    if (one.left > 0 && page_objects.back() == 0) return not_a_server();
+  }
+  while (true) {
+    std::vector<Page> pages;
+    SentRequests<protocol::More> sent(end_ns);
+    for (std::size_t k = 0; k < answers.size(); ++k) {
+      const std::size_t known = answers[k].found.objects.size();
+      for (std::size_t first = known; first < known + answers[k].left; first += page_objects[k]) {
+        if (pages.size() == pages_together) break;
+        pages.push_back({k, first});
+        const protocol::More more{answers[k].found.lease, first};
+        if (Status status = requester_.send(answers[k].server, more, sent); !status) return status;
+      }
     }
-    found.objects.insert(found.objects.end(), page.begin(), page.end());
+    if (pages.empty()) break;
+    Status status;
+    std::size_t untaken = pages.size();
+    sent.take_replies([&](int, Result<protocol::Objects>& more) {
+      if (!more) {
+        status = more.error();
+        return false;
+      }
+      Page& page = pages[--untaken];
+      const Answer& one = answers[page.answer];
+      const std::size_t behind = one.found.objects.size() + one.left - page.first;
+      const std::size_t count = std::min(page_objects[page.answer], behind);
+      page.objects = std::move(more->found.objects);
+      const bool well = page.objects.size() == count && more->left == behind - count;
+      if (!well) status = not_a_server();
+      return well;
+    });
+    if (!status) return status;
+    for (const Page& page : pages) {
+      Answer& one = answers[page.answer];
+      one.left -= page.objects.size();
+      one.found.objects.insert(one.found.objects.end(), page.objects.begin(), page.objects.end());
+    }
   }
   const auto usable = [&](const StoredObject& one) {
     return one.primary < requester_.servers() && one.box.rank == request.box.rank;
   };
-  const bool well = fits(request, found.version) &&
-                    std::all_of(found.objects.begin(), found.objects.end(), usable);
+  const bool well = std::all_of(answers.begin(), answers.end(), [&](const Answer& one) {
+    return fits(request, one.found.version) &&
+           std::all_of(one.found.objects.begin(), one.found.objects.end(), usable);
+  });
   return well ? Status{} : Status(not_a_server());
 }
 
@@ -138,19 +178,19 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
   std::uint64_t step = 0;
   for (int rounds = 0;; ++rounds) {
     FindOutcome outcome;
-    auto gathered = gather(bounded, index_servers, watch, reply, outcome);
+    auto gathered = gather(bounded, index_servers, watch, reply.end_ns, outcome);
     if (outcome.stale) return SearchOutcome(StaleVariable{});
     if (!gathered) return gathered.error();
     step = std::max(step, outcome.step);
     if (!*gathered) return SearchOutcome(Waiting{outcome.why, {}, Ending::none, step});
     LeasedBox& held = **gathered;
-    Status status = lease_others(request, watch, outcome, held, reply);
+    Status status = lease_others(request, watch, outcome, held);
     Box missing;
     const bool whole = status && find_parts(request.box, held.objects, held.parts, missing);
     // A version that is whole stays so, whatever is withheld of it.
     held.step = whole && request.choice == VersionChoice::exact ? 0 : step;
     if (whole) return SearchOutcome(std::move(held));
-    (void)release(held);
+    release(held);
     const bool vanished = !status && status.error().code == ErrorCode::not_found;
     if (!status && (!vanished || request.choice == VersionChoice::exact)) return status.error();
     if (status && outcome.gone && ++looks < looks_max) continue;
@@ -174,52 +214,59 @@ Result<std::vector<Box>> ObjectSearch::boxes(const GetRequest& request,
                                              const std::vector<int>& index_servers,
                                              ReplyBuffer& reply) {
   FindOutcome outcome;
-  auto gathered = gather(request, index_servers, false, reply, outcome);
+  auto gathered = gather(request, index_servers, false, reply.end_ns, outcome);
   if (!gathered) return gathered.error();
   std::vector<Box> boxes;
   if (!*gathered) return boxes;
   LeasedBox& held = **gathered;
-  const Status status = lease_others(request, false, outcome, held, reply);
-  (void)release(held);
+  const Status status = lease_others(request, false, outcome, held);
+  release(held);
   if (!status) return status.error();
   for (const StoredObject& object : held.objects) boxes.push_back(object.box);
   return boxes;
 }
 
-/// Asks servers for the objects that meet the box.
+/// Asks servers for the objects that meet the box, all at once. What was found before an error is
+/// among the answers, too.
 Status ObjectSearch::find_on(const std::vector<int>& servers, const GetRequest& request, bool watch,
-                             ReplyBuffer& reply, Answers& answers, FindOutcome& outcome) {
+                             std::int64_t end_ns, std::vector<Answer>& answers,
+                             FindOutcome& outcome) {
   const protocol::Find find{request, watch};
+  const std::size_t before = answers.size();
+  SentRequests<protocol::Find> sent(end_ns);
   for (const int server : servers) {
-    auto answer = requester_.ask_undoable(server, find, reply);
-    if (!answer) return answer.error();
-    if (std::holds_alternative<protocol::Stale>(*answer)) {
+    if (Status status = requester_.send(server, find, sent); !status) return status;
+  }
+  Status status;
+  sent.take_replies([&](int server, Result<protocol::Find::Reply>& answer) {
+    if (!answer) {
+      status = answer.error();
+    } else if (std::holds_alternative<protocol::Stale>(*answer)) {
       outcome.stale = true;
-      return Error{ErrorCode::not_found, in_quotes(request.variable) + " was deleted"};
-    }
-    if (auto* wait = std::get_if<protocol::Wait>(&*answer)) {
+      status = Error{ErrorCode::not_found, in_quotes(request.variable) + " was deleted"};
+    } else if (auto* wait = std::get_if<protocol::Wait>(&*answer)) {
       outcome.why = std::move(wait->why);
       outcome.step = std::max(outcome.step, wait->step);
-      continue;
+    } else {
+      auto& objects = std::get<protocol::Objects>(*answer);
+      outcome.step = std::max(outcome.step, objects.found.step);
+      answers.push_back({server, std::move(objects.found), objects.left});
     }
-    auto& objects = std::get<protocol::Objects>(*answer);
-    Status status = read_found(server, request, objects, reply);
-    if (!status) return given_up(server, objects.found, status);
-    outcome.step = std::max(outcome.step, objects.found.step);
-    answers.emplace_back(server, std::move(objects.found));
-  }
-  return {};
+    return status.ok();
+  });
+  if (!status) return status;
+  return read_found(request, std::span(answers).subspan(before), end_ns);
 }
 
 /// Asks all index servers for the objects that meet the box, at one version. Returns nothing if
 /// none has any.
 Result<std::optional<LeasedBox>> ObjectSearch::gather(const GetRequest& request,
                                                       const std::vector<int>& index_servers,
-                                                      bool watch, ReplyBuffer& reply,
+                                                      bool watch, std::int64_t end_ns,
                                                       FindOutcome& outcome) {
   GetRequest bounded = request;
   for (int rounds = 0;; ++rounds) {
-    auto gathered = gather_version(bounded, index_servers, watch, reply, outcome);
+    auto gathered = gather_version(bounded, index_servers, watch, end_ns, outcome);
     if (!gathered) return gathered.error();
     if (!gathered->vanished) return std::move(gathered->held);
     const std::int64_t vanished = *gathered->vanished;
@@ -227,21 +274,21 @@ Result<std::optional<LeasedBox>> ObjectSearch::gather(const GetRequest& request,
     if (highest && vanished == INT64_MIN) return std::optional<LeasedBox>();
     bounded.version = highest ? vanished - 1 : vanished;
     const std::string why = version_of(request.variable, vanished) + " was discarded meanwhile";
-    if (Status status = requester_.continue_search(rounds, reply.end_ns, why); !status)
+    if (Status status = requester_.continue_search(rounds, end_ns, why); !status)
       return status.error();
   }
 }
 
 Result<ObjectSearch::GatheredVersion> ObjectSearch::gather_version(
     const GetRequest& request, const std::vector<int>& index_servers, bool watch,
-    ReplyBuffer& reply, FindOutcome& outcome) {
-  Answers answers;
-  Status status = find_on(index_servers, request, watch, reply, answers, outcome);
+    std::int64_t end_ns, FindOutcome& outcome) {
+  std::vector<Answer> answers;
+  Status status = find_on(index_servers, request, watch, end_ns, answers, outcome);
   const bool highest = request.choice == VersionChoice::latest;
   LeasedBox held;
-  held.end_ns = reply.end_ns;
+  held.end_ns = end_ns;
   bool any = false;
-  for (const auto& [index_server, found] : answers) {
+  for (const auto& [index_server, found, left] : answers) {
     if (any && (highest ? found.version <= held.version : found.version >= held.version)) continue;
     held.version = found.version;
     held.type = found.type;
@@ -251,25 +298,31 @@ Result<ObjectSearch::GatheredVersion> ObjectSearch::gather_version(
   if (status && any && request.choice != VersionChoice::exact) {
     // Index servers that named another version may have discarded this one.
     std::vector<int> others = index_servers;
-    for (const auto& [index_server, found] : answers) {
+    for (const auto& [index_server, found, left] : answers) {
       if (found.version == held.version) std::erase(others, index_server);
     }
     GetRequest exact = request;
     exact.choice = VersionChoice::exact;
     exact.version = held.version;
-    status = find_on(others, exact, watch, reply, answers, outcome);
+    status = find_on(others, exact, watch, end_ns, answers, outcome);
   }
-  for (const auto& [index_server, found] : answers)
+  for (const auto& [index_server, found, left] : answers)
     held.leases.emplace_back(index_server, found.lease);
   if (!status) {
-    (void)release(held);
+    release(held);
     const bool vanished = any && !outcome.stale && status.error().code == ErrorCode::not_found;
     if (!vanished || request.choice == VersionChoice::exact) return status.error();
     return GatheredVersion{{}, held.version};
   }
   if (!any) return GatheredVersion{};
+  return GatheredVersion{merge(answers, std::move(held), outcome), {}};
+}
+
+/// Adds the objects of the version that several servers have named.
+LeasedBox ObjectSearch::merge(const std::vector<Answer>& answers, LeasedBox held,
+                              FindOutcome& outcome) const {
   std::map<std::pair<int, std::uint64_t>, StoredObject> objects;
-  for (const auto& [index_server, found] : answers) {
+  for (const auto& [index_server, found, left] : answers) {
     if (found.version != held.version) continue;
     for (const StoredObject& seen : found.objects) {
       const std::pair key(seen.primary, seen.object);
@@ -283,67 +336,69 @@ Result<ObjectSearch::GatheredVersion> ObjectSearch::gather_version(
     }
   }
   for (const auto& [key, seen] : objects) held.objects.push_back(seen);
-  return GatheredVersion{std::move(held), {}};
+  return held;
 }
 
-/// Asks the primaries of the objects that only other servers have named. Keeps the visible objects.
+/// Asks the primaries of the objects that only other servers have named, all at once. Keeps the
+/// visible objects.
 Status ObjectSearch::lease_others(const GetRequest& request, bool watch, FindOutcome& outcome,
-                                  LeasedBox& held, ReplyBuffer& reply) {
-  int last = -1;
-  for (std::size_t k = 0; k < held.objects.size(); ++k) {  // they are sorted by primary
-    const int primary = held.objects[k].primary;
-    if (held.objects[k].order > 0 || primary == last) continue;
-    last = primary;
-    if (Status status = lease_on(primary, request, watch, outcome, held, reply); !status) {
-      return status;
-    }
+                                  LeasedBox& held) {
+  const std::size_t together =
+      std::max<std::size_t>(static_cast<std::size_t>(requester_.message_bytes()) / 64, 1);
+  std::vector<std::vector<StoredObject*>> asked;  // one list for each request
+  for (StoredObject& seen : held.objects) {       // they are sorted by primary
+    if (seen.order > 0) continue;
+    const bool further = asked.empty() || asked.back().front()->primary != seen.primary ||
+                         asked.back().size() == together;
+    if (further) asked.emplace_back();
+    asked.back().push_back(&seen);
   }
+  SentRequests<protocol::Lease> sent(held.end_ns);
+  for (const auto& some : asked) {
+    protocol::Lease lease{request.variable, held.version, watch, {}};
+    for (const StoredObject* seen : some) lease.objects.push_back(seen->object);
+    const Status status = requester_.send(some.front()->primary, std::move(lease), sent);
+    if (!status) return status;
+  }
+  Status status;
+  sent.take_replies([&](int primary, const Result<protocol::LeaseGranted>& granted) {
+    status = granted ? take_leased(primary, asked.back(), *granted, request.variable, outcome, held)
+                     : Status(granted.error());
+    asked.pop_back();
+    return status.ok();
+  });
+  if (!status) return status;
   std::erase_if(held.objects, [](const StoredObject& seen) { return seen.order == 0; });
   sort_newest_first(held.objects);
   return {};
 }
 
-Status ObjectSearch::lease_on(int primary, const GetRequest& request, bool watch,
-                              FindOutcome& outcome, LeasedBox& held, ReplyBuffer& reply) {
-  std::vector<StoredObject*> asked;
-  for (StoredObject& seen : held.objects) {
-    if (seen.primary == primary && seen.order == 0) asked.push_back(&seen);
-  }
-  const std::size_t together =
-      std::max<std::size_t>(static_cast<std::size_t>(requester_.message_bytes()) / 64, 1);
-  for (std::size_t first = 0; first < asked.size(); first += together) {
-    const std::size_t count = std::min(together, asked.size() - first);
-    protocol::Lease request_lease{request.variable, held.version, watch, {}};
-    for (std::size_t k = first; k < first + count; ++k) {
-      request_lease.objects.push_back(asked[k]->object);
+/// Completes the objects that one request has asked for.
+Status ObjectSearch::take_leased(int primary, std::span<StoredObject* const> asked,
+                                 const protocol::LeaseGranted& granted, const std::string& variable,
+                                 FindOutcome& outcome, LeasedBox& held) {
+  held.leases.emplace_back(primary, granted.lease);
+  if (granted.objects.size() != asked.size()) return not_a_server();
+  for (std::size_t k = 0; k < asked.size(); ++k) {
+    const LeasedObject& leased = granted.objects[k];
+    StoredObject& seen = *asked[k];
+    if (leased.state == LeasedObject::State::here) {
+      seen.order = leased.order;
+      seen.range = leased.range;
+      seen.checksum = leased.checksum;
+      seen.lease = granted.lease;
     }
-    const auto answer = requester_.ask_undoable(primary, std::move(request_lease), reply);
-    if (!answer) return answer.error();
-    held.leases.emplace_back(primary, answer->lease);
-    if (answer->objects.size() != count) return not_a_server();
-    for (std::size_t k = 0; k < count; ++k) {
-      const LeasedObject& leased = answer->objects[k];
-      StoredObject& seen = *asked[first + k];
-      if (leased.state == LeasedObject::State::here) {
-        seen.order = leased.order;
-        seen.range = leased.range;
-        seen.checksum = leased.checksum;
-        seen.lease = answer->lease;
-      }
-      if (leased.state != LeasedObject::State::gone) continue;
-      outcome.gone = true;
-      // Unless it was hidden, its writer has died: the index entry is removed, so that no reader
-      // asks for it again.
-      const protocol::Unindex unindex{{request.variable, held.version, {primary, seen.object}}};
-      requester_.send(outcome.named_by.at({primary, seen.object}), message_of(unindex));
-    }
+    if (leased.state != LeasedObject::State::gone) continue;
+    outcome.gone = true;
+    // Unless it was hidden, its writer has died: the index entry is removed, so that no reader
+    // asks for it again.
+    const protocol::Unindex unindex{{variable, held.version, {primary, seen.object}}};
+    requester_.send(outcome.named_by.at({primary, seen.object}), message_of(unindex));
   }
   return {};
 }
 
-Status ObjectSearch::release(const LeasedBox& held, std::string_view path) {
-  Status status;
-  ReplyBuffer reply(held.end_ns);
+void ObjectSearch::release(const LeasedBox& held, std::string_view path) {
   std::map<int, std::int64_t> bytes;
   for (const Part& part : held.parts) {
     if (path.empty()) break;
@@ -352,14 +407,13 @@ Status ObjectSearch::release(const LeasedBox& held, std::string_view path) {
   // A server that held some of the bytes counts the get: its list names the variable.
   bool counted = path.empty();
   for (const auto& [server, lease] : held.leases) {
+    if (lease == 0) continue;
     const std::int64_t moved = std::exchange(bytes[server], 0);
     const bool counts = !counted && moved > 0;
     counted = counted || counts;
     const protocol::Release end{lease, held.variable, counts, moved, std::string(path)};
-    const auto answer = requester_.ask(server, end, reply);
-    if (!answer && status) status = answer.error();
+    requester_.send(server, message_of(end));
   }
-  return status;
 }
 
 }  // namespace tranship::staging

@@ -37,15 +37,18 @@ struct StaleVariable {};
 /// Waiting: the box is not complete yet. NeedsOtherServers: one server does not know all objects.
 using SearchOutcome = std::variant<LeasedBox, Waiting, NeedsOtherServers, StaleVariable>;
 
-/// Searches once; waiting is the caller's. Any thread may call any member. Cost: one request to
-/// each index server, and one to each primary that is none of them.
+/// Searches once; waiting is the caller's. Any thread may call any member. Cost: a round trip for
+/// the requests to all index servers, and one for those to all primaries that are none of them. One
+/// more for each `pages_together` further messages that a server's objects need; for the next or
+/// latest version, two more for each one that not all index servers name, or that lacks something.
 class ObjectSearch {
  public:
   explicit ObjectSearch(RequestSender& requester) : requester_(requester) {}
 
   /// Finds the version that a get would return, on the only index server of its box.
   Result<SearchOutcome> version_on(const GetRequest& request, int server, ReplyBuffer& reply);
-  /// Finds the box on its only index server; `reply` takes the data if they are few.
+  /// Finds the box on its only index server; `reply` takes the data if they are few. Of objects
+  /// that other servers hold, leases those there: NeedsOtherServers if they do not cover the box.
   Result<SearchOutcome> on_one(const GetRequest& request, int server, ReplyBuffer& reply);
   /// Finds the objects of the box on all its index servers.
   /// `watch`: Whether the servers send notices of changes from now on.
@@ -56,15 +59,19 @@ class ObjectSearch {
   Result<std::vector<Box>> boxes(const GetRequest& request, const std::vector<int>& index_servers,
                                  ReplyBuffer& reply);
 
-  /// Ends the leases. `path` and the bytes that were read are reported to each primary, and one
-  /// server counts the get. An empty path: nothing was read.
-  /// @error not_found if a server has no such lease any more
-  Status release(const LeasedBox& held, std::string_view path = {});
+  /// Ends the leases, and does not wait until the servers have. `path` and the bytes that were read
+  /// are reported to each primary, and one server counts the get. An empty path: nothing was read.
+  void release(const LeasedBox& held, std::string_view path = {});
 
  private:
   /// An object's primary and its number there, and the server that named it.
   using NamedBy = std::map<std::pair<int, std::uint64_t>, int>;
-  using Answers = std::vector<std::pair<int, FoundObjects>>;  ///< By server.
+  /// What one server has found.
+  struct Answer {
+    int server = 0;
+    FoundObjects found;
+    std::size_t left = 0;  ///< Objects that did not fit into its reply.
+  };
   /// What the replies of several servers contain besides objects.
   struct FindOutcome {
     NamedBy named_by;
@@ -79,23 +86,21 @@ class ObjectSearch {
     std::optional<std::int64_t> vanished;
   };
 
-  Result<SearchOutcome> hold_objects(int server, const GetRequest& request,
-                                     protocol::Objects objects, ReplyBuffer& reply);
+  Result<SearchOutcome> hold_objects(const GetRequest& request, Answer answer, std::int64_t end_ns);
   Result<std::optional<LeasedBox>> gather(const GetRequest& request,
                                           const std::vector<int>& index_servers, bool watch,
-                                          ReplyBuffer& reply, FindOutcome& outcome);
+                                          std::int64_t end_ns, FindOutcome& outcome);
   Result<GatheredVersion> gather_version(const GetRequest& request,
                                          const std::vector<int>& index_servers, bool watch,
-                                         ReplyBuffer& reply, FindOutcome& outcome);
+                                         std::int64_t end_ns, FindOutcome& outcome);
+  LeasedBox merge(const std::vector<Answer>& answers, LeasedBox held, FindOutcome& outcome) const;
   Status find_on(const std::vector<int>& servers, const GetRequest& request, bool watch,
-                 ReplyBuffer& reply, Answers& answers, FindOutcome& outcome);
-  Status lease_others(const GetRequest& request, bool watch, FindOutcome& outcome, LeasedBox& held,
-                      ReplyBuffer& reply);
-  Status lease_on(int primary, const GetRequest& request, bool watch, FindOutcome& outcome,
-                  LeasedBox& held, ReplyBuffer& reply);
-  Error given_up(int server, const FoundObjects& found, const Status& why);
-  Status read_found(int server, const GetRequest& request, protocol::Objects& objects,
-                    ReplyBuffer& reply);
+                 std::int64_t end_ns, std::vector<Answer>& answers, FindOutcome& outcome);
+  Status lease_others(const GetRequest& request, bool watch, FindOutcome& outcome, LeasedBox& held);
+  Status take_leased(int primary, std::span<StoredObject* const> asked,
+                     const protocol::LeaseGranted& granted, const std::string& variable,
+                     FindOutcome& outcome, LeasedBox& held);
+  Status read_found(const GetRequest& request, std::span<Answer> answers, std::int64_t end_ns);
 
   RequestSender& requester_;
 };

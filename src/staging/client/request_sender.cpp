@@ -51,17 +51,17 @@ Status RequestSender::continue_search(int rounds, std::int64_t end_ns,
   return {};
 }
 
-/// Tells the primaries of a server's orphans, which its reply named: nobody else will. A primary
-/// that cannot be reached has lost them, or keeps them for longer.
-void RequestSender::report_orphans(int server, const std::vector<Orphan>& orphans) {
-  if (orphans.empty()) return;
-  std::map<int, std::vector<Orphan>> by_primary;
-  for (const Orphan& orphan : orphans) by_primary[orphan.primary].push_back(orphan);
-  for (auto& [primary, its] : by_primary) {
-    if (primary >= servers_.count()) continue;
-    ReplyBuffer reply;
-    (void)ask(primary, protocol::DropOrphans{server, std::move(its)}, reply);
+void RequestSender::report_orphans(const NamedOrphans& named) {
+  SentRequests<protocol::DropOrphans> sent;
+  for (const auto& [server, orphans] : named) {
+    std::map<int, std::vector<Orphan>> by_primary;
+    for (const Orphan& orphan : orphans) by_primary[orphan.primary].push_back(orphan);
+    for (auto& [primary, its] : by_primary) {
+      if (primary >= servers_.count()) continue;
+      (void)send(primary, protocol::DropOrphans{server, std::move(its)}, sent);
+    }
   }
+  sent.take_replies([](int, const auto&) { return true; });
 }
 
 }  // namespace tranship::staging

@@ -56,9 +56,20 @@ class NoWaits::Lifted {
   bool* met_;
 };
 
-/// Requests of one type to several servers, which answer at the same time. The trace of a thread
-/// nests: so the replies are taken in the reverse of the order in which the requests were sent.
-/// One thread at a time may call members.
+/// Returns whether requests of a type are granted something, which Undo gives back.
+template <typename Request>
+constexpr bool is_undoable = requires(Request request) { request.request_id; };
+
+/// Returns whether a server may still carry out a request that failed so.
+inline bool is_in_doubt(const Error& error) {
+  return error.code == ErrorCode::timeout || error.code == ErrorCode::cancelled;
+}
+
+/// Requests of one type to several servers, which answer at the same time. What a server grants in
+/// a reply that is not taken, because it is late or nobody waits for it any more, is given back.
+/// The trace of a thread nests: so the replies are taken in the reverse of the order in which the
+/// requests were sent, and those of requests that were sent meanwhile before them. One thread at a
+/// time may call members.
 template <typename Request>
 class SentRequests {
  public:
@@ -72,12 +83,13 @@ class SentRequests {
   }
   ~SentRequests() { drop(); }
 
-  /// Sends the request to one more server.
+  /// Sends the request to one more server. An undoable one has a request id of its own.
   /// @error if it cannot be written
   Status send(Servers& servers, int server, const Request& request) {
     const auto message = written(request);
     if (!message) return message.error();
-    One& one = sent_.emplace_back(One{server, std::make_unique<ReplyBuffer>(end_ns_), nullptr});
+    One& one = sent_.emplace_back(One{servers, server, std::make_unique<ReplyBuffer>(end_ns_)});
+    if constexpr (is_undoable<Request>) one.request_id = request.request_id;
     one.question = servers.send(server, *message, *one.buffer);
     return {};
   }
@@ -88,11 +100,7 @@ class SentRequests {
   void take_replies(const Take& take) {
     for (bool more = true; more && !sent_.empty(); sent_.pop_back()) {
       One& one = sent_.back();
-      const auto answer = one.question->reply();
-      typename Request::Reply reply;
-      Status status = answer ? read_reply(*answer, reply) : Status(answer.error());
-      Result<typename Request::Reply> result =
-          status ? Result<typename Request::Reply>(std::move(reply)) : status.error();
+      auto result = reply_of(one);
       more = take(one.server, result);
     }
     drop();
@@ -100,15 +108,40 @@ class SentRequests {
 
   /// Stops waiting for replies that were not taken.
   void drop() {
-    while (!sent_.empty()) sent_.pop_back();
+    for (; !sent_.empty(); sent_.pop_back()) {
+      One& one = sent_.back();
+      one.question.reset();
+      give_back(one);
+    }
   }
 
  private:
   struct One {
+    Servers& servers;
     int server = 0;
     std::unique_ptr<ReplyBuffer> buffer;
-    std::unique_ptr<Servers::Question> question;  ///< ends before its buffer
+    std::unique_ptr<Servers::Question> question{};  ///< ends before its buffer
+    RequestId request_id = 0;
   };
+
+  Result<typename Request::Reply> reply_of(One& one) {
+    const auto answer = one.question->reply();
+    if (!answer) {
+      if (is_in_doubt(answer.error())) give_back(one);
+      return answer.error();
+    }
+    typename Request::Reply reply;
+    if (Status status = read_reply(*answer, reply); !status) return status.error();
+    return reply;
+  }
+
+  /// Gives back what the request was granted, or may still be.
+  static void give_back(One& one) {
+    if constexpr (is_undoable<Request>) {
+      one.servers.tell(one.server, message_of(protocol::Undo{one.request_id}));
+    }
+  }
+
   std::vector<One> sent_;
   std::int64_t end_ns_;
 };
@@ -134,9 +167,11 @@ class RequestSender {
   Result<typename Request::Reply> ask(int server, const Request& request, ReplyBuffer& reply) {
     return staging::ask(servers_, server, request, reply);
   }
-  /// Sends a request to one more server, without waiting for the reply. @error as there
+  /// Sends a request to one more server, without waiting for the reply; one that is granted
+  /// something gets an id. @error as there
   template <typename Request>
-  Status send(int server, const Request& request, SentRequests<Request>& sent) {
+  Status send(int server, Request request, SentRequests<Request>& sent) {
+    if constexpr (is_undoable<Request>) request.request_id = ++last_request_id_;
     return sent.send(servers_, server, request);
   }
   /// Sends a request that is granted something, as ask() does. The request gets an id, by which the
@@ -159,9 +194,15 @@ class RequestSender {
   /// @error as pause()
   Status continue_search(int rounds, std::int64_t end_ns, const std::string& why) const;
 
-  /// Reports orphans, which the reply of `server` named, to their primaries. An error changes
-  /// nothing: a primary that cannot be reached has lost them, or keeps them for longer.
-  void report_orphans(int server, const std::vector<Orphan>& orphans);
+  /// Orphans, and the server whose reply named them.
+  using NamedOrphans = std::vector<std::pair<int, std::vector<Orphan>>>;
+  /// Reports orphans to their primaries, all at once, and waits until they have dropped them. An
+  /// error changes nothing: a primary that cannot be reached has lost them, or keeps them for
+  /// longer.
+  void report_orphans(const NamedOrphans& named);
+  void report_orphans(int server, const std::vector<Orphan>& orphans) {
+    report_orphans({{server, orphans}});
+  }
 
  private:
   Servers& servers_;
@@ -174,9 +215,9 @@ Result<typename Request::Reply> RequestSender::ask_undoable(int server, Request 
                                                             ReplyBuffer& reply) {
   request.request_id = ++last_request_id_;
   auto answer = ask(server, request, reply);
-  const bool in_doubt = !answer && (answer.error().code == ErrorCode::timeout ||
-                                    answer.error().code == ErrorCode::cancelled);
-  if (in_doubt) send(server, message_of(protocol::Undo{request.request_id}));
+  if (!answer && is_in_doubt(answer.error())) {
+    send(server, message_of(protocol::Undo{request.request_id}));
+  }
   return answer;
 }
 

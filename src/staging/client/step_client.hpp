@@ -50,8 +50,8 @@ class StepClient {
   /// Breaks the step, unless this client has ended its part.
   void give_up(StepId id, const std::string& why);
 
-  /// Waits for a whole step. `broken`: Gets the steps that are passed by; the call returns with them
-  /// and does not wait for what comes behind.
+  /// Waits for a whole step. `broken`: Gets the steps that are passed by; the call returns with
+  /// them and does not wait for what comes behind.
   /// @error timeout, which says what is missing; not_found for an exact one that is broken, or was
   ///        discarded; closed or peer_lost if none can come
   Result<FoundStep> find(const StepQuery& query, std::int64_t end_ns,

@@ -187,7 +187,8 @@ struct Confirm {
   }
 };
 
-/// Asks for a box that one server indexes: its data if they are few, else the objects.
+/// Asks for a box that one server indexes: its data if they are few, else the objects, those of
+/// other servers included.
 struct Get {
   static constexpr RequestKind kind = RequestKind::get;
   using Reply = std::variant<InlineData, Objects, Wait, NeedsOtherServers, Stale>;

@@ -28,6 +28,9 @@ std::string_view path_of(const std::string& text) {
   return is_plain_text(text) ? std::string_view(text) : std::string_view("others");
 }
 
+/// Returns whether another server holds an object, and knows more of it.
+bool is_elsewhere(const StoredObject& object) { return object.order == 0; }
+
 /// Returns objects of a long answer from `first` on, as many as fit into a reply of `bytes` bytes.
 protocol::Objects page_of(const FoundObjects& found, std::size_t first, std::size_t bytes) {
   protocol::Objects page{
@@ -307,7 +310,8 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Confirm& 
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-/// Finds the objects of a get, or replies why there are none, and returns the reply's length.
+/// Finds the objects of a get, or replies why there are none, and returns the reply's length. A Get
+/// that needs other servers, too, is replied to as Find is.
 template <typename Request>
 Result<std::variant<FoundObjects, std::size_t>> Service::find_or_reply(ClientConnection from,
                                                                        const Request& request,
@@ -321,6 +325,16 @@ Result<std::variant<FoundObjects, std::size_t>> Service::find_or_reply(ClientCon
   auto got = store_.get(from, get, request.request_id);
   if (!got) return got.error();
   if (std::holds_alternative<NeedsOtherServers>(*got)) {
+    if constexpr (std::is_same_v<Request, protocol::Get>) {
+      auto all = store_.find(from, get, request.request_id);
+      if (!all) return all.error();
+      auto* found = std::get_if<FoundObjects>(&*all);
+      // Of `latest`, a later version may have been found, which this server alone cannot complete.
+      const bool others = found != nullptr &&
+                          std::any_of(found->objects.begin(), found->objects.end(), is_elsewhere);
+      if (others) return replied(objects_of(from, std::move(*found), reply));
+      if (found != nullptr) (void)store_.release(from, found->lease);
+    }
     return replied(reply(protocol::NeedsOtherServers{}));
   }
   if (const auto* waiting = std::get_if<Waiting>(&*got)) {

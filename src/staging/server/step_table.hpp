@@ -157,8 +157,8 @@ class StepTable {
     std::set<StepId> within;           ///< Open steps that it has begun and not ended.
   };
   std::map<ClientId, Writer> clients_;  ///< Those that have written steps, and are not gone.
-  int came_ = 0;          ///< Clients that have ever written steps.
-  int writers_most_ = 0;  ///< Of any step.
+  int came_ = 0;                        ///< Clients that have ever written steps.
+  int writers_most_ = 0;                ///< Of any step.
   int deaths_ = 0;
 };
 

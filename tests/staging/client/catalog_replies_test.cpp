@@ -230,10 +230,10 @@ TEST(lists_that_do_not_go_on_are_refused) {
   LyingServers servers;
   VariableInfo info{"v", "i8", 8, asked, {}, 0};
   const auto page = reply_of(protocol::Listed{{info}});
-  servers.answers = {page, page, page};
+  servers.answers = {page, page, page, page, page, page};
   Catalog catalog(servers);
   EXPECT(!catalog.list().ok());
-  EXPECT_EQ(servers.answers.size(), 1U);
+  EXPECT_EQ(servers.answers.size(), 2U);  // two pages of each server
 }
 
 TEST(a_discard_succeeds_once_all_servers_remember_it) {
@@ -250,8 +250,12 @@ TEST(a_discard_succeeds_once_all_servers_remember_it) {
   EXPECT(discard({none(), none()}) == ErrorCode::not_found);
   EXPECT(!discard({done, none(), description(), done}));
   EXPECT(!discard({none(), done, description(), done}));
+  // The variable was put to while it was asked for.
+  const auto nothing = reply_of(protocol::Wait{"nothing has been put"});
+  EXPECT(!discard({done, none(), nothing, description(), done}));
+  EXPECT(discard({done, none(), nothing, description()}) == ErrorCode::peer_lost);
   // The variable was deleted meanwhile: the version is not there, and nothing has to be remembered.
-  EXPECT(!discard({done, none(), reply_of(protocol::Wait{"nothing has been put"})}));
+  EXPECT(!discard({done, none(), nothing, nothing}));
   EXPECT(!discard({done, none(), description(), reply_of(protocol::Stale{})}));
   EXPECT(!discard({done, none(), description(), none()}));
   // A server that dies before it remembers the version may not be taken for one that does.
