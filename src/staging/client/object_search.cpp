@@ -145,6 +145,7 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
     if (!*gathered) return SearchOutcome(Waiting{outcome.why, {}, Ending::none, step});
     LeasedBox& held = **gathered;
     Status status = lease_others(request, watch, outcome, held, reply);
+    step = std::max(step, outcome.step);
     Box missing;
     const bool whole = status && find_parts(request.box, held.objects, held.parts, missing);
     // A version that is whole stays so, whatever is withheld of it.
@@ -323,6 +324,7 @@ Status ObjectSearch::lease_on(int primary, const GetRequest& request, bool watch
     if (answer->objects.size() != count) return not_a_server();
     for (std::size_t k = 0; k < count; ++k) {
       const LeasedObject& leased = answer->objects[k];
+      outcome.step = std::max(outcome.step, leased.step);
       StoredObject& seen = *asked[first + k];
       if (leased.state == LeasedObject::State::here) {
         seen.order = leased.order;

@@ -38,6 +38,17 @@ void move_some(std::vector<Value>& from, std::vector<Value>& to, std::size_t& ro
 
 }  // namespace
 
+/// Asks the first server. If the reply may have come too late, the steps that it named are given
+/// back: this client would settle them otherwise, and does not know which.
+template <typename Request>
+Result<typename Request::Reply> StepClient::ask(const Request& request, ReplyBuffer& reply) {
+  auto answer = requester_.ask(first_server, request, reply);
+  const bool in_doubt = !answer && (answer.error().code == ErrorCode::timeout ||
+                                    answer.error().code == ErrorCode::cancelled);
+  if (in_doubt) requester_.send(first_server, message_of(protocol::StepSettled{}));
+  return answer;
+}
+
 /// Bytes of variables and attributes that go into one message.
 std::size_t StepClient::message_room() const {
   return static_cast<std::size_t>(requester_.message_bytes()) / 2;
@@ -46,7 +57,7 @@ std::size_t StepClient::message_room() const {
 Result<StepId> StepClient::begin(std::int64_t number, int writers, std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
   const protocol::BeginStep request{number, writers};
-  const auto begun = requester_.ask(first_server, request, reply);
+  const auto begun = ask(request, reply);
   if (!begun) return begun.error();
   settle_all(begun->unsettled, end_ns);
   const std::lock_guard lock(mutex_);
@@ -78,7 +89,13 @@ Status StepClient::add(StepId id, const Attribute& attribute) {
   if (Status status = check(attribute); !status) return status;
   const std::lock_guard lock(mutex_);
   const auto open = open_.find(id);
-  if (open != open_.end()) open->second.attributes.push_back(attribute);
+  if (open == open_.end()) return {};
+  const std::pair name(attribute.variable, attribute.key);
+  if (attribute.value.empty()) {
+    open->second.attributes.erase(name);
+  } else {
+    open->second.attributes[name] = attribute;
+  }
   return {};
 }
 
@@ -108,7 +125,7 @@ Status StepClient::end(StepId id, std::int64_t end_ns) {
     const auto open = open_.find(id);
     if (open == open_.end()) return broken_step("");
     for (auto& [name, variable] : open->second.variables) contents.variables.push_back(variable);
-    contents.attributes = std::move(open->second.attributes);
+    for (auto& [name, one] : open->second.attributes) contents.attributes.push_back(one);
     open_.erase(open);
   }
   ReplyBuffer reply(end_ns);
@@ -116,8 +133,7 @@ Status StepClient::end(StepId id, std::int64_t end_ns) {
   request.id = id;
   Status sent = send_contents(id, contents, end_ns);
   request.contents = std::move(contents);
-  auto ended = sent ? requester_.ask(first_server, request, reply)
-                    : Result<protocol::StepStateFound>(sent.error());
+  auto ended = sent ? ask(request, reply) : Result<protocol::StepStateFound>(sent.error());
   if (!ended) {
     // The first server gets this after what it may have got before: it decides once.
     give_up(id, ended.error().message);
@@ -137,16 +153,16 @@ void StepClient::give_up(StepId id, const std::string& why) {
     return;
   }
   ReplyBuffer reply;
-  const auto given_up = requester_.ask(first_server, protocol::GiveUpStep{id, why}, reply);
+  const auto given_up = ask(protocol::GiveUpStep{id, why}, reply);
   if (given_up && given_up->settles) {
     tell_all(id, given_up->state == StepState::whole, reply.end_ns);
   }
 }
 
-/// Tells all other servers that a step has ended, and the first one that they know. One that is
-/// lost has lost its objects.
+/// Tells all other servers that a step has ended, and the first one that they know, and which ones
+/// could not be reached: it decides whether they have lost their objects.
 void StepClient::tell_all(StepId id, bool whole, std::int64_t end_ns) {
-  bool done = true;
+  protocol::StepSettled told{id, true, {}};
   SentRequests<protocol::SettleStep> sent(end_ns);
   for (int server = 1; server < requester_.servers(); ++server) {
     (void)requester_.send(server, protocol::SettleStep{id, whole}, sent);
@@ -154,12 +170,14 @@ void StepClient::tell_all(StepId id, bool whole, std::int64_t end_ns) {
   sent.take_replies([&](int server, const Result<protocol::DoneWithOrphans>& settled) {
     if (settled) {
       requester_.report_orphans(server, settled->orphans);
+    } else if (settled.error().code == ErrorCode::peer_lost) {
+      told.lost.push_back(server);
     } else {
-      done = done && settled.error().code == ErrorCode::peer_lost;
+      told.done = false;
     }
     return settled || settled.error().code != ErrorCode::cancelled;
   });
-  requester_.send(first_server, message_of(protocol::StepSettled{id, done}));
+  requester_.send(first_server, message_of(told));
 }
 
 void StepClient::settle_all(const std::vector<UnsettledStep>& steps, std::int64_t end_ns) {
@@ -168,9 +186,10 @@ void StepClient::settle_all(const std::vector<UnsettledStep>& steps, std::int64_
 
 Result<bool> StepClient::settle(StepId id, std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
-  const auto found = requester_.ask(first_server, protocol::QueryStep{id}, reply);
+  const auto found = ask(protocol::QueryStep{id}, reply);
   if (!found) return found.error();
-  if (found->state == StepState::open) return false;
+  settle_all(found->unsettled, end_ns);
+  if (found->state == StepState::open) return !found->unsettled.empty();
   tell_all(id, found->state == StepState::whole, end_ns);
   return true;
 }
@@ -181,7 +200,7 @@ Result<FoundStep> StepClient::find(const StepQuery& asked, std::int64_t end_ns,
   for (int rounds = 0;; ++rounds) {
     const std::uint64_t seen = requester_.notices();
     ReplyBuffer reply(end_ns);
-    auto found = requester_.ask(first_server, protocol::FindStep{query, true}, reply);
+    auto found = ask(protocol::FindStep{query, true}, reply);
     if (!found) return found.error();
     settle_all(found->unsettled, end_ns);
     for (const BrokenStep& passed : found->broken) {
@@ -207,7 +226,11 @@ Result<FoundStep> StepClient::find(const StepQuery& asked, std::int64_t end_ns,
       if (!found->settled && requester_.servers() > 1) tell_all(found->id, true, end_ns);
       return step;
     }
-    if (!found->broken.empty()) continue;
+    if (!found->broken.empty()) {
+      Status more = requester_.continue_search(rounds, end_ns, found->why);
+      if (!more) return more.error();
+      continue;
+    }
     if (found->ending != Ending::none) return no_more_steps(found->ending, found->why);
     if (Status status = requester_.pause(seen, end_ns, found->why); !status) return status.error();
   }
@@ -260,16 +283,19 @@ Status StepClient::set(std::vector<Attribute> attributes) {
 
 Result<std::vector<Attribute>> StepClient::attributes_of(const std::string& variable) {
   std::vector<Attribute> all;
-  for (std::uint32_t left = 1; left > 0;) {
+  while (true) {
     ReplyBuffer reply;
-    const protocol::GetAttributes request{variable, static_cast<std::uint32_t>(all.size())};
+    const protocol::GetAttributes request{variable, all.empty() ? std::string() : all.back().key};
     auto found = requester_.ask(first_server, request, reply);
     if (!found) return found.error();
-    if (found->left > 0 && found->attributes.empty()) return not_a_server();
-    left = found->left;
-    all.insert(all.end(), found->attributes.begin(), found->attributes.end());
+    for (Attribute& attribute : found->attributes) {
+      const bool rises = all.empty() || all.back().key < attribute.key;
+      if (!rises || attribute.variable != variable) return not_a_server();
+      all.push_back(std::move(attribute));
+    }
+    if (!found->more) return all;
+    if (found->attributes.empty()) return not_a_server();
   }
-  return all;
 }
 
 }  // namespace tranship::staging

@@ -439,13 +439,17 @@ struct SettleStep {
   }
 };
 
-/// Reports that all servers know that a step has ended, or that the client could not tell them.
+/// Reports that all servers know that a step has ended, or that the client could not tell them. Id
+/// 0: the client did not receive a reply that may have named steps to settle.
 struct StepSettled {
   static constexpr RequestKind kind = RequestKind::step_settled;
   using Reply = Done;
   StepId id = 0;
-  bool done = false;
-  static void visit(auto& coder, auto& settled) { coder(settled.id)(settled.done); }
+  bool done = false;        ///< Whether all do that the client has reached.
+  std::vector<int> lost{};  ///< Servers to which it has no connection any more.
+  static void visit(auto& coder, auto& settled) {
+    coder(settled.id)(settled.done).list(settled.lost, servers_max);
+  }
 };
 
 /// Asks for the state of a step of which a server withholds something.
@@ -498,17 +502,17 @@ struct SetAttributes {
   static void visit(auto& coder, auto& set) { coder.list(set.attributes); }
 };
 
-/// Asks for the attributes of a variable, or of the run, from number `first` on.
+/// Asks for the attributes of a variable, or of the run, whose keys are above `after`.
 struct GetAttributes {
   static constexpr RequestKind kind = RequestKind::get_attributes;
   using Reply = AttributesFound;
   std::string variable{};  ///< Empty: of the run.
-  std::uint32_t first = 0;
+  std::string after{};
   static void visit(auto& coder, auto& get) {
     coder(get.variable).require([&] {
       return get.variable.empty() ? Status{} : check_name(get.variable);
     });
-    coder(get.first);
+    coder(get.after).require([&] { return get.after.empty() ? Status{} : check_key(get.after); });
   }
 };
 

@@ -132,7 +132,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Hello& re
   return reply(welcome);
 }
 
-Result<std::size_t> Service::on(ClientConnection, const protocol::Join& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Join& request,
                                 ReplyTo<protocol::Join> reply) {
   if (Status status = check_version(request.version); !status) return status.error();
   const int rank = request.server;
@@ -151,6 +151,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Join& request,
                  "give each a rank of its own"};
   }
   known = request.contact;
+  joined_[from] = rank;
   if (complete()) {
     for (const ClientConnection client : std::exchange(waiting_for_servers_, {}))
       options_.notify(client);
@@ -549,6 +550,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Remove& reques
   removed.any = store_.remove(request.variable, removed.number) || removed.any;
   traffic_.erase(request.variable);
   attributes_.remove(request.variable);
+  steps_.removed(request.variable);
   changes_.insert(request.variable);
   removed.orphans = store_.take_orphans(orphans_max);
   return reply(removed);
@@ -664,6 +666,11 @@ void Service::lost(ClientConnection from) {
 }
 
 void Service::gone(ClientConnection from, bool cleanly) {
+  if (const auto server = joined_.find(from); server != joined_.end()) {
+    dead_servers_.insert(server->second);
+    joined_.erase(server);
+    steps_.settle_again();
+  }
   lost(from);
   const auto client = lost_.find(from);
   if (client == lost_.end()) return;

@@ -12,7 +12,13 @@ Error not_the_first() {
   return {ErrorCode::invalid_argument, "this is not the first server of its group"};
 }
 
-/// Moves values from number `first` on into a page, as many as fit into `room` bytes, which become
+Error too_large(const Attribute& attribute) {
+  return {ErrorCode::invalid_argument, "the attribute " + in_quotes(attribute.key) + " takes " +
+                                           std::to_string(attribute.value.size()) +
+                                           " bytes, which is too much for a message"};
+}
+
+/// Copies values from number `first` on into a page, as many as fit into `room` bytes, which become
 /// fewer. Returns how many are left.
 template <typename Values, typename Page, typename Convert>
 std::uint32_t fill(const Values& values, std::size_t first, Page& page, std::size_t& room,
@@ -53,24 +59,27 @@ std::size_t room_beside(std::size_t all, std::size_t taken) {
 void Service::settle_ended_steps() {
   for (const UnsettledStep& ended : steps_.take_ended()) {
     store_.end_step(ended.id, ended.whole);
-    if (options_.servers == 1) steps_.settled(ended.id, true);
+    if (options_.servers == 1) steps_.settled(0, ended.id, true);
     changes_.insert(steps_watch);
   }
 }
 
 protocol::StepStateFound Service::state_of(ClientConnection from, StepId id) {
-  settle_ended_steps();
   const StepRecord* record = steps_.find(id);
-  return {steps_.state(id), record == nullptr ? std::string() : record->why,
-          steps_.take_unsettled(from, id)};
+  protocol::StepStateFound found{steps_.state(id), record == nullptr ? std::string() : record->why};
+  settle_ended_steps();  // may forget the step
+  found.settles = steps_.take_unsettled(from, id);
+  return found;
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::BeginStep& request,
                                 ReplyTo<protocol::BeginStep> reply) {
   if (!is_first()) return not_the_first();
   if (draining_) return closing();
+  const bool readers_wait = steps_.may_begin_again();
   const auto id = steps_.begin(clients_.at(from).id, request.number, request.writers);
   if (!id) return id.error();
+  if (readers_wait) changes_.insert(steps_watch);
   return reply(protocol::StepBegun{*id, steps_.take_unsettled(from)});
 }
 
@@ -103,17 +112,27 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::SettleStep& re
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on(ClientConnection, const protocol::StepSettled& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::StepSettled& request,
                                 ReplyTo<protocol::StepSettled> reply) {
   if (!is_first()) return not_the_first();
-  steps_.settled(request.id, request.done);
+  if (request.id == 0) {
+    steps_.drop_settler(from);
+    return reply(protocol::Done{});
+  }
+  // A server that the client has lost may go on for others, unless it is dead.
+  const bool all = std::all_of(request.lost.begin(), request.lost.end(),
+                               [&](int server) { return dead_servers_.contains(server); });
+  steps_.settled(from, request.id, request.done && all);
   return reply(protocol::Done{});
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::QueryStep& request,
                                 ReplyTo<protocol::QueryStep> reply) {
   if (!is_first()) return not_the_first();
-  return reply(state_of(from, request.id));
+  protocol::StepStateFound found = state_of(from, request.id);
+  // The client may wait behind an open step for one that has ended.
+  found.unsettled = steps_.take_unsettled(from);
+  return reply(found);
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::FindStep& request,
@@ -145,7 +164,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::MoreOfStep& re
                                 ReplyTo<protocol::MoreOfStep> reply) {
   if (!is_first()) return not_the_first();
   const StepRecord* record = steps_.find(request.id);
-  if (record == nullptr || record->state != StepState::whole) {
+  if (record == nullptr || record->state != StepState::whole || record->forgotten) {
     return Error{ErrorCode::not_found, "the step was discarded"};
   }
   const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(protocol::StepPage{});
@@ -163,6 +182,10 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::ForgetStep& re
 Result<std::size_t> Service::on(ClientConnection, const protocol::SetAttributes& request,
                                 ReplyTo<protocol::SetAttributes> reply) {
   if (!is_first()) return not_the_first();
+  for (const Attribute& attribute : request.attributes) {
+    // A reply has room for each, and for what is around it.
+    if (2 * std::ssize(attribute.value) > options_.message_bytes) return too_large(attribute);
+  }
   const Status status = attributes_.set(request.attributes);
   return status ? reply(protocol::Done{}) : Answer(status.error());
 }
@@ -173,8 +196,8 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::GetAttributes&
   protocol::AttributesFound found;
   const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(found);
   std::size_t room = room_beside(reply.bytes(), taken);
-  found.left = fill(attributes_.of(request.variable), request.first, found.attributes, room,
-                    [](const Attribute& one) { return one; });
+  found.more = fill(attributes_.of(request.variable, request.after), 0, found.attributes, room,
+                    [](const Attribute& one) { return one; }) > 0;
   return reply(found);
 }
 

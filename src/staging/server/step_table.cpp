@@ -21,6 +21,15 @@ Error not_open(const std::string& why) {
           "begin the next step"};
 }
 
+Error other_value(const StepRecord& record, const Attribute& attribute) {
+  const std::string whose =
+      attribute.variable.empty() ? step_of(record.number) : in_quotes(attribute.variable);
+  return {ErrorCode::invalid_argument,
+          "the attribute " + in_quotes(attribute.key) + " of " + whose +
+              " has another value by another writer",
+          "let one writer set it, or all the same"};
+}
+
 }  // namespace
 
 Result<StepId> StepTable::begin(const ClientId& client, std::int64_t number, int writers) {
@@ -66,6 +75,8 @@ Result<StepId> StepTable::begin(const ClientId& client, std::int64_t number, int
           ErrorCode::out_of_memory,
           "the steps that are open are " + std::to_string(open_max) + ", which is the limit",
           "end some, or give them up"};
+    }
+    while (std::ssize(records_) >= limits_.steps && forget_oldest_broken()) {
     }
     if (std::ssize(records_) >= limits_.steps) {
       return limit_reached("the steps that the server keeps are", limits_.steps, "staging_steps");
@@ -121,27 +132,30 @@ Status StepTable::add(const ClientId& client, StepId id, const StepContents& con
     return not_open(known == nullptr ? "" : known->why);
   }
   std::int64_t bytes = record->bytes;
+  std::map<std::string, StepVariable> variables;
   for (const StepVariable& variable : contents.variables) {
     const auto found = record->variables.find(variable.name);
-    if (found == record->variables.end()) {
+    const bool known = found != record->variables.end();
+    const auto [merged, is_new] =
+        variables.emplace(variable.name, known ? found->second : variable);
+    if (is_new && !known) {
       bytes += bytes_of(variable);
       continue;
     }
-    StepVariable merged = found->second;
-    if (Status status = merge(merged, variable); !status) return status;
+    if (Status status = merge(merged->second, variable); !status) return status;
   }
+  std::map<std::pair<std::string, std::string>, std::string> attributes;
   for (const Attribute& attribute : contents.attributes) {
-    const auto found = record->attributes.find({attribute.variable, attribute.key});
-    if (found == record->attributes.end()) {
-      bytes += bytes_of(attribute);
-    } else if (found->second != attribute.value) {
+    const std::pair name(attribute.variable, attribute.key);
+    if (attribute.value.empty()) {
       return Error{ErrorCode::invalid_argument,
-                   "the attribute " + in_quotes(attribute.key) + " of " +
-                       (attribute.variable.empty() ? step_of(record->number)
-                                                   : in_quotes(attribute.variable)) +
-                       " has another value by another writer",
-                   "let one writer set it, or all the same"};
+                   "the attribute " + in_quotes(attribute.key) + " has no value"};
     }
+    const auto found = record->attributes.find(name);
+    const bool known = found != record->attributes.end();
+    const auto [value, is_new] = attributes.emplace(name, known ? found->second : attribute.value);
+    if (value->second != attribute.value) return other_value(*record, attribute);
+    if (is_new && !known) bytes += bytes_of(attribute);
   }
   if (bytes > limits_.attribute_bytes) {
     return limit_reached("the bytes of a step's attributes, with the list of its variables, are " +
@@ -149,13 +163,8 @@ Status StepTable::add(const ClientId& client, StepId id, const StepContents& con
                          limits_.attribute_bytes, "staging_attribute_bytes");
   }
   record->bytes = bytes;
-  for (const StepVariable& variable : contents.variables) {
-    const auto [found, is_new] = record->variables.emplace(variable.name, variable);
-    if (!is_new) (void)merge(found->second, variable);
-  }
-  for (const Attribute& attribute : contents.attributes) {
-    record->attributes[{attribute.variable, attribute.key}] = attribute.value;
-  }
+  for (auto& [name, variable] : variables) record->variables[name] = std::move(variable);
+  record->attributes.merge(attributes);
   return {};
 }
 
@@ -178,7 +187,9 @@ Result<const StepRecord*> StepTable::end(const ClientId& client, StepId id,
 
 void StepTable::give_up(const ClientId& client, StepId id, const std::string& why) {
   StepRecord* record = part_of(client, id);
-  if (record != nullptr) end_broken(*record, step_of(record->number) + " was given up: " + why);
+  if (record == nullptr) return;
+  const std::string shown = why.size() <= why_bytes ? why : in_quotes(why, why_bytes);
+  end_broken(*record, step_of(record->number) + " was given up: " + shown);
 }
 
 void StepTable::end_whole(StepRecord& record) {
@@ -206,23 +217,47 @@ void StepTable::end_broken(StepRecord& record, std::string why) {
   trim();
 }
 
-/// Forgets steps beyond the limits. A broken one that is not settled stays.
+/// Forgets a whole step. Its record stays until all servers know that it was whole.
+void StepTable::hide(StepRecord& record) {
+  if (record.settled) return erase(record.id);
+  whole_.erase(record.number);
+  by_number_.erase(record.number);
+  record.forgotten = true;
+  record.variables.clear();
+  record.attributes.clear();
+  forgotten_.push_back(record.id);
+  if (forgotten_.size() > broken_max) erase(StepId(forgotten_.front()));
+}
+
+/// Forgets steps beyond the limits.
 void StepTable::trim() {
   while (versions_max_ > 0 && std::ssize(whole_) > versions_max_) {
-    const StepId lowest = by_number_.at(*whole_.begin());
-    if (!records_.at(lowest).settled) break;
-    erase(lowest);
+    hide(records_.at(by_number_.at(*whole_.begin())));
   }
-  while (broken_.size() > broken_max && records_.at(broken_.front()).settled) {
-    erase(broken_.front());
+  while (broken_.size() > broken_max && forget_oldest_broken()) {
   }
+}
+
+/// Forgets the oldest broken step that all servers know to be so; if there are very many that they
+/// do not, the oldest of all: it counts as broken as before. Returns whether one was forgotten.
+bool StepTable::forget_oldest_broken() {
+  const auto settled = std::find_if(broken_.begin(), broken_.end(),
+                                    [&](StepId id) { return records_.at(id).settled; });
+  if (settled != broken_.end()) {
+    erase(StepId(*settled));
+    return true;
+  }
+  if (broken_.size() <= broken_max) return false;
+  erase(StepId(broken_.front()));
+  return true;
 }
 
 void StepTable::erase(StepId id) {
   const auto found = records_.find(id);
   const StepRecord& record = found->second;
-  if (record.state == StepState::whole) whole_.erase(record.number);
+  if (record.state == StepState::whole && !record.forgotten) whole_.erase(record.number);
   if (record.state == StepState::broken) std::erase(broken_, id);
+  if (record.forgotten) std::erase(forgotten_, id);
   const auto number = by_number_.find(record.number);
   if (number != by_number_.end() && number->second == id) by_number_.erase(number);
   unsettled_.erase(id);
@@ -258,6 +293,7 @@ const StepRecord* StepTable::find(StepId id) const {
 }
 
 StepState StepTable::state(StepId id) const {
+  if (id > last_) return StepState::open;
   const StepRecord* record = find(id);
   return record == nullptr ? StepState::broken : record->state;
 }
@@ -285,6 +321,10 @@ Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
                   std::to_string(record.writers) + " writers";
       return found;
     }
+    if (!exact && record.number == highest_ && ending() == Ending::none) {
+      found.why = record.why + "; it may be begun again";
+      return found;
+    }
     found.broken.push_back({record.number, record.why});
     if (exact) break;
   }
@@ -296,6 +336,11 @@ Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
                     : "no step after " + std::to_string(query.number) + " has begun yet";
   if (query.number == INT64_MIN) found.why = "no step has begun yet";
   return found;
+}
+
+bool StepTable::may_begin_again() const {
+  const auto last = highest_ ? by_number_.find(*highest_) : by_number_.end();
+  return last != by_number_.end() && records_.at(last->second).state == StepState::broken;
 }
 
 Ending StepTable::ending() const {
@@ -310,7 +355,7 @@ std::vector<UnsettledStep> StepTable::take_unsettled(ClientConnection client) {
   std::vector<UnsettledStep> taken;
   for (const StepId id : unsettled_) {
     StepRecord& record = records_.at(id);
-    if (record.settler) continue;
+    if (record.settler || record.failed.contains(client)) continue;
     if (taken.size() == settled_at_once) break;
     record.settler = client;
     taken.push_back({id, record.state == StepState::whole});
@@ -321,18 +366,23 @@ std::vector<UnsettledStep> StepTable::take_unsettled(ClientConnection client) {
 bool StepTable::take_unsettled(ClientConnection client, StepId id) {
   if (!unsettled_.contains(id)) return false;
   StepRecord& record = records_.at(id);
-  if (record.settler) return false;
+  if (record.settler || record.failed.contains(client)) return false;
   record.settler = client;
   return true;
 }
 
-void StepTable::settled(StepId id, bool done) {
-  const auto found = records_.find(id);
-  if (found == records_.end() || found->second.state == StepState::open) return;
-  found->second.settler.reset();
-  found->second.settled = found->second.settled || done;
-  if (!done) return;
+void StepTable::settled(ClientConnection client, StepId id, bool done) {
+  if (!unsettled_.contains(id)) return;
+  StepRecord& record = records_.at(id);
+  record.settler.reset();
+  if (!done) {
+    record.failed.insert(client);
+    return;
+  }
+  record.settled = true;
+  record.failed.clear();
   unsettled_.erase(id);
+  if (record.forgotten) erase(id);
   trim();
 }
 
@@ -340,22 +390,31 @@ void StepTable::drop_settler(ClientConnection client) {
   for (const StepId id : unsettled_) {
     StepRecord& record = records_.at(id);
     if (record.settler == client) record.settler.reset();
+    record.failed.erase(client);
   }
 }
 
+void StepTable::settle_again() {
+  for (const StepId id : unsettled_) records_.at(id).failed.clear();
+}
+
 bool StepTable::forget(StepId id) {
-  const StepRecord* record = find(id);
-  if (record == nullptr || record->state != StepState::whole) return false;
-  erase(id);
-  return true;
+  const auto found = records_.find(id);
+  const bool known = found != records_.end() && found->second.state == StepState::whole &&
+                     !found->second.forgotten;
+  if (known) hide(found->second);
+  return known;
 }
 
 void StepTable::discarded(const std::string& variable, std::int64_t version) {
   const auto number = by_number_.find(version);
   if (number == by_number_.end()) return;
-  const StepRecord& record = records_.at(number->second);
-  if (record.state != StepState::whole || !record.variables.contains(variable)) return;
-  erase(record.id);
+  StepRecord& record = records_.at(number->second);
+  if (record.state == StepState::whole && record.variables.contains(variable)) hide(record);
+}
+
+void StepTable::removed(const std::string& variable) {
+  for (const std::int64_t number : std::set(whole_)) discarded(variable, number);
 }
 
 }  // namespace tranship::staging

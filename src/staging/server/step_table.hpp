@@ -34,6 +34,8 @@ struct StepRecord {
   std::int64_t bytes = 0;                     ///< Of the variables' and attributes' texts.
   bool settled = false;                       ///< Whether all servers know that it has ended.
   std::optional<ClientConnection> settler{};  ///< The client that tells them.
+  std::set<ClientConnection> failed{};        ///< Clients that could not tell all of them.
+  bool forgotten = false;  ///< Whether it is here only until all servers know that it was whole.
 };
 
 /// Decides when a step is whole or broken, once for each, and in one place: all that readers see of
@@ -41,8 +43,9 @@ struct StepRecord {
 /// may be begun again while it is the highest; it has another id then.
 /// Laws: a step becomes whole when as many clients as it has writers have ended their parts, and
 /// broken when one of them gives it up, or is lost, within its part, or when its writers have all
-/// gone on to a higher step without it; it is neither before, and never both. Costs are logarithms,
-/// and linear in what a request contains. Not thread-safe.
+/// gone on to a higher step without it; it is neither before, and never both, also if it is
+/// forgotten before all servers know. Costs are logarithms, and linear in what a request contains.
+/// Not thread-safe.
 class StepTable {
  public:
   /// Steps that may be open at a time, and broken ones that are remembered.
@@ -50,6 +53,8 @@ class StepTable {
   static constexpr std::size_t broken_max = 1024;
   /// Ended steps that one reply hands to a client to settle.
   static constexpr std::size_t settled_at_once = 16;
+  /// Most bytes of a client's reason to give a step up; a longer one is truncated.
+  static constexpr std::size_t why_bytes = 256;
 
   /// `versions_max`: Whole steps that are kept; 0: as many as limits allow.
   StepTable(const Limits& limits, int versions_max)
@@ -57,13 +62,11 @@ class StepTable {
 
   /// Lets a client write a step, which begins with the first of its writers.
   /// @error invalid_argument if the step is whole, lower than one that was begun before, has
-  /// another
-  ///        number of writers, or the client has begun it before; out_of_memory for a limit
+  ///        another number of writers, or the client has begun it before; out_of_memory for a limit
   Result<StepId> begin(const ClientId& client, std::int64_t number, int writers);
-  /// Adds to what the step has.
+  /// Adds to what the step has: all of it, or nothing.
   /// @error not_found unless it is open and the client is within it; invalid_argument if it does
-  /// not
-  ///        fit what other writers have; out_of_memory for a limit
+  ///        not fit what is there, or an attribute has no value; out_of_memory for a limit
   Status add(const ClientId& client, StepId id, const StepContents& contents);
   /// Ends the client's part. Returns the record: a repeated request gets the same answer, and a
   /// step that is broken stays so.
@@ -84,31 +87,40 @@ class StepTable {
     std::string why;                     ///< Why there is none yet.
     std::vector<BrokenStep> broken;      ///< Passed by, in rising order.
   };
-  /// Finds a whole step. `next` waits for open ones that are lower.
+  /// Finds a whole step. `next` waits for open ones that are lower, and passes a broken one by when
+  /// it cannot be begun again.
   /// @error not_found for an exact one that was forgotten
   Result<Found> find(const StepQuery& query) const;
   /// Returns null if nothing is known of the step.
   const StepRecord* find(StepId id) const;
-  /// Returns the state of a step, broken if nothing is known of it.
+  /// Returns the state of a step: broken if it was forgotten, and open if it is still to come.
   StepState state(StepId id) const;
+  /// Returns whether the highest step is broken, and may be begun again: readers wait for that, or
+  /// for a higher one.
+  bool may_begin_again() const;
   /// Returns whether clients write steps, or will.
   Ending ending() const;
 
   /// Returns the steps that have ended since the last call: id, and whether it is whole.
   std::vector<UnsettledStep> take_ended() { return std::exchange(ended_, {}); }
-  /// Returns ended steps that nobody settles, which the client does from now on.
+  /// Returns ended steps that nobody settles, which the client does from now on, but for those that
+  /// it could not settle before.
   std::vector<UnsettledStep> take_unsettled(ClientConnection client);
   /// Returns whether a step has ended and nobody settles it; the client does so from now on.
   bool take_unsettled(ClientConnection client, StepId id);
   /// Records that all servers know that the step has ended, or that the client could not tell them.
-  void settled(StepId id, bool done);
-  /// The client settles nothing any more.
+  void settled(ClientConnection client, StepId id, bool done);
+  /// The client settles nothing of what it was to settle: others do.
   void drop_settler(ClientConnection client);
+  /// Clients that could not settle a step may try again.
+  void settle_again();
 
   /// Forgets a whole step. Returns whether it was there.
   bool forget(StepId id);
   /// Forgets the whole step that has a variable at a version, which was discarded.
   void discarded(const std::string& variable, std::int64_t version);
+  /// Forgets the whole steps that have a variable, which was deleted.
+  void removed(const std::string& variable);
 
   std::size_t size() const { return records_.size(); }
 
@@ -117,7 +129,9 @@ class StepTable {
   void end_whole(StepRecord& record);
   void end_broken(StepRecord& record, std::string why);
   void break_left(const StepRecord& higher);
+  void hide(StepRecord& record);
   void trim();
+  bool forget_oldest_broken();
   void erase(StepId id);
 
   Limits limits_;
@@ -130,6 +144,7 @@ class StepTable {
   std::set<StepId> unsettled_;
   std::vector<UnsettledStep> ended_;  ///< Since the last take_ended().
   std::deque<StepId> broken_;         ///< In the order in which they broke.
+  std::deque<StepId> forgotten_;      ///< Whole ones that not all servers know to be so.
   std::set<std::int64_t> whole_;      ///< Numbers.
   struct Writer {
     bool lost = false;
