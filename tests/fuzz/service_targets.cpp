@@ -68,18 +68,54 @@ struct Server {
   }
 };
 
+/// Leaves a whole step, a broken one, and one that clients 1 and 2 write, each with an object and a
+/// box without elements.
+void write_steps(Server& server) {
+  std::vector<std::byte> reply(reply_bytes);
+  const auto ask = [&](ClientConnection client, const auto& request) {
+    (void)server.service.answer(client, message_of(request).bytes(), reply);
+  };
+  const auto zeros = [](std::span<std::byte> room) {
+    std::fill(room.begin(), room.end(), std::byte{0});
+    return Status{};
+  };
+  PutRequest object{"s", 1, *Box::make({0}, {16}), "i8", 8, {}};
+  for (object.step = 1; object.step <= 3; ++object.step) {
+    object.version = static_cast<std::int64_t>(object.step);
+    PutRequest nothing = object;
+    nothing.variable = "nothing";
+    nothing.box = *Box::make({0}, {1});
+    for (const ClientConnection client : {1, 2}) {
+      ask(client, protocol::BeginStep{object.version, 2});
+      ask(client, protocol::Put{object, {{}, 128, zeros}, {}});
+      ask(client, protocol::PutEmpty{nothing, 1, false});
+      const StepContents contents{{{"s", "i8", 8, object.box, 1}, {"nothing", "i8", 8, {}, 0}},
+                                  {{"", "dt", "0.5"}}};
+      if (object.step == 1) ask(client, protocol::EndStep{object.step, contents});
+    }
+    if (object.step == 2) ask(2, protocol::GiveUpStep{object.step, "an exception"});
+  }
+}
+
 }  // namespace
 
-/// Feeds a server, whose kind the first byte chooses. Then come requests: client, length and bytes.
+/// Feeds a server, whose kind the first byte chooses, and whether it has steps. Then come requests:
+/// client, length and bytes.
 void run_service(std::span<const std::byte> input) {
   Source source(input);
-  Server server(source.byte());
+  const unsigned kind = source.byte();
+  Server server(kind);
   std::vector<std::byte> reply(reply_bytes);
   const auto hello = [&](ClientConnection client) {
     const protocol::Hello request{staging_version, "x", {client, 1}};
     (void)server.service.answer(client, message_of(request).bytes(), reply);
   };
+  for (int rank = 1; rank < server.servers; ++rank) {
+    const protocol::Join join{staging_version, rank, server.servers, "there"};
+    (void)server.service.answer(100, message_of(join).bytes(), reply);
+  }
   for (ClientConnection client = 1; client <= 3; ++client) hello(client);
+  if (kind % 128 >= 64) write_steps(server);
   while (!source.empty()) {
     const unsigned who = source.byte();
     const ClientConnection client = 1 + who % 4;
@@ -175,6 +211,38 @@ void look_for_versions(Catalog& catalog, unsigned how, std::int64_t end_ns) {
   (void)catalog.nothing("v", 3, 4);
 }
 
+void use_steps(Catalog& catalog, unsigned how, std::int64_t end_ns) {
+  StepClient& steps = catalog.steps();
+  std::vector<BrokenStep> broken;
+  switch (how % 8) {
+    case 0: (void)steps.attributes_of(how % 16 == 0 ? "" : "v"); break;
+    case 1: (void)steps.set({{"", "k", "1"}, {"v", "k", ""}}); break;
+    case 2: (void)steps.settle(7, end_ns); break;
+    case 3: (void)steps.free(7, end_ns); break;
+    case 4:
+    case 5: {
+      const auto id = steps.begin(3, 2, end_ns);
+      if (!id) break;
+      steps.add(*id, StepVariable{"v", "i8", 8, *Box::make({0}, {4}), 1});
+      (void)steps.add(*id, Attribute{"", "k", std::string(how % 8 == 4 ? 7000 : 1, '1')});
+      if (how % 16 < 8) {
+        (void)steps.end(*id, end_ns);
+      } else {
+        steps.give_up(*id, "an exception");
+      }
+      break;
+    }
+    default: {
+      const auto choice = static_cast<VersionChoice>(how % 3);
+      const auto found = steps.find({choice, 3}, end_ns, &broken);
+      if (!found) break;
+      CHECK(choice != VersionChoice::exact || found->number == 3,
+            "another step than was asked for");
+      CHECK(choice != VersionChoice::next || found->number > 3, "a step that does not go on");
+    }
+  }
+}
+
 }  // namespace
 
 /// Runs calls of a client, which bytes of the input choose, beginning with the first.
@@ -222,7 +290,13 @@ void run_answers(std::span<const std::byte> input) {
       }
       case 3: (void)catalog.list(); break;
       case 4: (void)catalog.status(); break;
-      case 5: (void)catalog.describe("v", true, end_ns); break;
+      case 5:
+        if (action % 16 == 5) {
+          (void)catalog.describe("v", true, end_ns);
+        } else {
+          use_steps(catalog, action / 16, end_ns);
+        }
+        break;
       case 6:
         if (action % 16 == 6) {
           (void)catalog.wait({"v", VersionChoice::latest, 0, box, {}}, end_ns);

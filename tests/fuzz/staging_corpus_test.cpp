@@ -74,7 +74,25 @@ Inputs service_inputs() {
       protocol::Discard{"v", 1}, protocol::DiscardToo{put(3)}, protocol::Abort{1},
       protocol::Finish{"v", 4, 5, true, true}, protocol::PutEmpty{nothing, 1, true},
       protocol::FindExtent{"v", VersionChoice::latest, 9, {}, true});
+  PutRequest within = put(9);
+  within.step = 4;
+  const StepContents contents{{{"v", "i8", 8, box, 1}}, {{"", "dt", "0.5"}}};
+  const std::string steps =
+      asked(protocol::BeginStep{9, 1}, protocol::Put{within, {{}, 128, zeros}, {}},
+            protocol::Get{{"v", VersionChoice::exact, 9, box, {1, 1}}, 5},
+            protocol::AddToStep{4, contents}, protocol::EndStep{4, contents},
+            protocol::QueryStep{4}, protocol::StepSettled{4, StepState::whole, true, {1}},
+            protocol::FindStep{{VersionChoice::next, 0}, true},
+            protocol::FindStep{{VersionChoice::latest, 9}, true}, protocol::MoreOfStep{4, 0, 0},
+            protocol::GiveUpStep{3, "an exception"}, protocol::SettleStep{3, StepState::broken},
+            protocol::DefineQueue{{2, QueueFull::drop_oldest, 0, true}},
+            protocol::JoinReaders{"g", Sharing::demand, 0}, protocol::TakeStep{"g", 0, 0, true},
+            protocol::ReleaseStep{"g", 4}, protocol::LeaveReaders{"g"}, protocol::FreeStep{1},
+            protocol::SetAttributes{{{"v", "unit", "\"J\""}}}, protocol::GetAttributes{"v", ""},
+            protocol::Discard{"s", 1}, protocol::Remove{"s", 0});
   Inputs inputs;
+  for (const char kind : {'\x40', '\x41', '\x42', '\x43'})
+    inputs["steps" + std::to_string(kind)] = kind + steps;
   for (const char kind : {'\0', '\2', '\4'}) inputs["life" + std::to_string(kind)] = kind + life;
   for (const char kind : {'\0', '\1', '\3'})
     inputs["others" + std::to_string(kind)] = kind + others;
@@ -120,6 +138,26 @@ Inputs answers_inputs() {
                     objects(3), objects(3), objects(3), done, declared, with_orphans, done);
   inputs["remove"] = '\x07' + said(protocol::Removed{3, true, {}}, protocol::Removed{3, false, {}},
                                    protocol::Removed{3, false, {}});
+  const protocol::StepFound found{4,
+                                  4,
+                                  false,
+                                  "",
+                                  Ending::none,
+                                  {{3, "given up"}},
+                                  {{3, false}},
+                                  {{{"v", "i8", 8, box, 1}}, {}, 0, 1}};
+  const protocol::StepPage rest{{}, {{"", "dt", "0.5"}}, 0, 0};
+  const protocol::StepStateFound whole{StepState::whole, "", true, {}};
+  protocol::StepFound later = found;
+  later.broken = {};
+  inputs["attributes"] = '\x0d' + said(protocol::AttributesFound{rest.attributes, false});
+  inputs["set"] = '\x1d' + said(done);
+  inputs["settle"] = '\x2d' + said(whole, with_orphans, done, with_orphans, done);
+  inputs["write"] =
+      '\x5d' + said(protocol::StepBegun{7, false, {{3, StepState::broken}}}, with_orphans, done,
+                    with_orphans, done, whole, with_orphans, done);
+  inputs["find"] = '\x7d' + said(later, with_orphans, done, with_orphans, done, rest, with_orphans,
+                                 done, with_orphans, done);
   inputs["discard"] = '\x0f' + said(with_orphans, done, with_orphans, done, with_orphans, done);
   return inputs;
 }

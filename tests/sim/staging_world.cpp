@@ -11,6 +11,9 @@ namespace {
 
 constexpr std::int64_t step_ns = 1000;
 
+/// Returns the number under which a server is connected to the first one.
+int joined_as(int rank) { return 1000 + rank; }
+
 Error dead() { return {ErrorCode::closed, "this client is dead"}; }
 Error lost(int server) {
   return {ErrorCode::peer_lost, "server " + std::to_string(server) + " has died"};
@@ -59,7 +62,7 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
   if (!there.alive) return lost(server);
   auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
-  if (client.cut_off) return cut();
+  if (world_.is_cut(client, server)) return cut();
   client.connected.insert(server);
   if (world_.random().chance(world_.options_.late)) {
     there.late[client_].push_back({question.bytes()});
@@ -72,7 +75,7 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
                                       question.bytes(), {reply.bytes.get(), 4096});
   if (!world_.step(client_)) return dead();  // the reply travels
   if (!there.alive) return lost(server);
-  if (client.cut_off) return cut();
+  if (world_.is_cut(client, server)) return cut();
   if (!length) return length.error();
   return std::span<const std::byte>(reply.bytes.get(), *length);
 }
@@ -81,7 +84,8 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
 void SimulatedServers::tell(int server, const fabric::MessageWriter& question) {
   const auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   auto& there = world_.servers_[static_cast<std::size_t>(server)];
-  if (!client.alive || client.cut_off || !there.alive || !client.greeted.contains(server)) return;
+  if (!client.alive || world_.is_cut(client, server)) return;
+  if (!there.alive || !client.greeted.contains(server)) return;
   there.late[client_].push_back({question.bytes()});
 }
 
@@ -93,7 +97,7 @@ class SimulatedServers::Underway : public Question {
       : world_(servers.world_), client_(servers.client_), server_(server), reply_(reply) {
     sent_ = servers.hello(server);
     if (sent_ && !there().alive) sent_ = lost(server);
-    if (sent_ && here().cut_off) sent_ = cut();
+    if (sent_ && world_.is_cut(here(), server)) sent_ = cut();
     if (!sent_) return;
     here().connected.insert(server);
     there().late[client_].push_back({question.bytes(), unread_});
@@ -103,10 +107,11 @@ class SimulatedServers::Underway : public Question {
     if (!sent_) return sent_.error();
     if (!world_.step(client_)) return dead();  // the request travels
     const bool late = world_.random().chance(world_.options_.late);
-    if (!late && there().alive && !here().cut_off) world_.answer_late(there(), client_);
+    if (!late && there().alive && !world_.is_cut(here(), server_))
+      world_.answer_late(there(), client_);
     if (!world_.step(client_)) return dead();  // the reply travels
     if (!there().alive) return lost(server_);
-    if (here().cut_off) return cut();
+    if (world_.is_cut(here(), server_)) return cut();
     if (late) {
       return Error{ErrorCode::timeout, "server " + std::to_string(server_) + " did not answer"};
     }
@@ -167,7 +172,7 @@ StagingWorld::StagingWorld(Options options)
     const staging::protocol::Join join{staging::staging_version, rank, options.servers,
                                        "server" + std::to_string(rank)};
     std::byte reply[64];
-    (void)servers_[0].service->answer(1000 + static_cast<staging::ClientConnection>(rank),
+    (void)servers_[0].service->answer(static_cast<staging::ClientConnection>(joined_as(rank)),
                                       staging::message_of(join).bytes(), reply);
   }
 }
@@ -227,12 +232,15 @@ void StagingWorld::answer_late() {
 }
 
 void StagingWorld::part(int client, Leaving how) {
-  for (const int server : clients_[at(client)]->connected) {
-    partings_.push_back({server, client, how});
+  const Client& one = *clients_[at(client)];
+  for (const int server : one.connected) {
+    const bool cleanly = how == Leaving::ended && !one.cut.contains(server);
+    partings_.push_back({server, client, how == Leaving::ended && !cleanly ? Leaving::died : how});
   }
 }
 
 void StagingWorld::begin_writing(int client, int server, const Range& range) {
+  if (!clients_[at(client)]->alive) return;  // it writes nothing
   check_nobody_writes(server, range, "another client");
   clients_[at(client)]->writes_at = server;
   clients_[at(client)]->writes = range;
@@ -329,7 +337,7 @@ void StagingWorld::fate() {
   if (random_.chance(options_.client_death)) {
     const auto k = static_cast<int>(random_.below(std::ssize(clients_)));
     Client& client = *clients_[at(k)];
-    if (client.alive && !client.ended) {
+    if (client.alive && !client.ended && k != spared_) {
       client.alive = false;
       any_client_died_ = true;
       part(k, Leaving::died);
@@ -338,20 +346,45 @@ void StagingWorld::fate() {
   if (random_.chance(options_.link_loss)) {
     const auto k = static_cast<int>(random_.below(std::ssize(clients_)));
     Client& client = *clients_[at(k)];
-    if (client.alive && !client.ended && !client.cut_off) {
+    if (client.alive && !client.ended && !client.cut_off && k != spared_) {
       client.cut_off = true;
       ++client.notices;
       any_client_died_ = true;
       part(k, Leaving::lost);
     }
   }
+  if (random_.chance(options_.one_link_loss)) lose_one_link();
   if (random_.chance(options_.server_death)) {
-    servers_[at(static_cast<int>(random_.below(std::ssize(servers_))))].alive = false;
-    for (auto& client : clients_) ++client->notices;
+    kill_server(static_cast<int>(random_.below(std::ssize(servers_))));
   }
   if (random_.chance(0.2)) (void)move_something();
   if (random_.chance(0.2)) answer_late();
   deliver_partings(false);
+}
+
+void StagingWorld::lose_one_link() {
+  const auto k = static_cast<int>(random_.below(std::ssize(clients_)));
+  const auto server = static_cast<int>(random_.below(std::ssize(servers_)));
+  Client& client = *clients_[at(k)];
+  if (!client.alive || client.ended || is_cut(client, server) || k == spared_) return;
+  client.cut.insert(server);
+  ++client.notices;
+  any_client_died_ = true;
+  if (client.connected.contains(server)) partings_.push_back({server, k, Leaving::lost});
+}
+
+/// The first server learns later that another one is dead.
+void StagingWorld::kill_server(int server) {
+  if (server > 0 && servers_[at(server)].alive) {
+    partings_.push_back({0, joined_as(server), Leaving::died});
+  }
+  servers_[at(server)].alive = false;
+  for (auto& client : clients_) ++client->notices;
+}
+
+void StagingWorld::calm() {
+  options_.client_death = options_.server_death = options_.late = 0;
+  options_.link_loss = options_.one_link_loss = 0;
 }
 
 bool StagingWorld::step(int client) {

@@ -61,6 +61,7 @@ class StagingWorld {
     double client_death = 0;  ///< probability at each step
     double server_death = 0;
     double link_loss = 0;      ///< probability that a client loses its connections and lives on
+    double one_link_loss = 0;  ///< probability that it loses the connection to one server only
     double write_failure = 0;  ///< probability for each move to disk
     double read_failure = 0;
     double late = 0;  ///< probability that a request is late: its client waits no more
@@ -83,8 +84,14 @@ class StagingWorld {
   void begin_writing(int client, int server, const Range& range);
   void end_writing(int client);
   const std::vector<std::string>& offences() const { return offences_; }
-  /// Returns whether the client's connections were lost.
-  bool cut_off(int client) const { return clients_[at(client)]->cut_off; }
+  /// Returns whether the client's connections were lost, or one of them.
+  bool cut_off(int client) const {
+    return clients_[at(client)]->cut_off || !clients_[at(client)]->cut.empty();
+  }
+  /// From now on nothing more dies, is lost or late.
+  void calm();
+  /// The client neither dies nor loses connections. Called before run().
+  void spare(int client) { spared_ = client; }
   /// Records that the client has ended without an error.
   void close(int client);
   /// Carries out all late requests.
@@ -125,6 +132,7 @@ class StagingWorld {
     bool alive = true;
     bool ended = false;
     bool cut_off = false;
+    std::set<int> cut;   ///< servers to which the connection was lost, if not all
     int writes_at = -1;  ///< server to whose memory the client writes; -1: none
     Range writes;
     std::set<int> greeted;    ///< servers that have had its hello
@@ -144,7 +152,12 @@ class StagingWorld {
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
   bool can_run(const Client& client) const;
   int choose();
+  bool is_cut(const Client& client, int server) const {
+    return client.cut_off || client.cut.contains(server);
+  }
   void fate();
+  void lose_one_link();
+  void kill_server(int server);
   void answer_late(Server& server, int client);
   void part(int client, Leaving how);
   void check_nobody_writes(int server, const Range& range, const char* what);
@@ -158,6 +171,7 @@ class StagingWorld {
   std::int64_t now_ns_ = 0;
   std::int64_t steps_ = 0;
   std::int64_t steps_max_ = 0;
+  int spared_ = -1;
   bool hangs_ = false;
   bool any_client_died_ = false;
   std::int64_t came_back_ = 0;  ///< number of objects that came back from disk

@@ -185,6 +185,7 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
     if (!*gathered) return SearchOutcome(Waiting{outcome.why, {}, Ending::none, step});
     LeasedBox& held = **gathered;
     Status status = lease_others(request, watch, outcome, held);
+    step = std::max(step, outcome.step);
     Box missing;
     const bool whole = status && find_parts(request.box, held.objects, held.parts, missing);
     // A version that is whole stays so, whatever is withheld of it.
@@ -381,6 +382,7 @@ Status ObjectSearch::take_leased(int primary, std::span<StoredObject* const> ask
   if (granted.objects.size() != asked.size()) return not_a_server();
   for (std::size_t k = 0; k < asked.size(); ++k) {
     const LeasedObject& leased = granted.objects[k];
+    outcome.step = std::max(outcome.step, leased.step);
     StoredObject& seen = *asked[k];
     if (leased.state == LeasedObject::State::here) {
       seen.order = leased.order;

@@ -38,6 +38,21 @@ void move_some(std::vector<Value>& from, std::vector<Value>& to, std::size_t& ro
 
 }  // namespace
 
+/// If a reply of the first server may have come too late, the steps that it named are given back:
+/// this client would settle them otherwise, and does not know which.
+void StepClient::give_back(const Error& why) {
+  if (why.code != ErrorCode::timeout && why.code != ErrorCode::cancelled) return;
+  requester_.send(first_server, message_of(protocol::StepSettled{}));
+}
+
+/// Asks the first server, and gives back what it may have named in vain.
+template <typename Request>
+Result<typename Request::Reply> StepClient::ask(const Request& request, ReplyBuffer& reply) {
+  auto answer = requester_.ask(first_server, request, reply);
+  if (!answer) give_back(answer.error());
+  return answer;
+}
+
 /// Bytes of variables and attributes that go into one message.
 std::size_t StepClient::message_room() const {
   return static_cast<std::size_t>(requester_.message_bytes()) / 2;
@@ -47,7 +62,12 @@ Result<StepId> StepClient::begin(std::int64_t number, int writers, std::int64_t 
   ReplyBuffer reply(end_ns);
   const protocol::BeginStep request{number, writers};
   const auto answer = requester_.ask_until_done(first_server, request, reply, end_ns);
-  if (!answer) return answer.error();
+  if (!answer) {
+    // It may have begun all the same: the first server gets this afterwards.
+    give_back(answer.error());
+    requester_.send(first_server, message_of(protocol::GiveUpStep{0, "it did not begin", number}));
+    return answer.error();
+  }
   const auto& begun = std::get<protocol::StepBegun>(*answer);
   settle_all(begun.unsettled, end_ns);
   const std::lock_guard lock(mutex_);
@@ -92,7 +112,13 @@ Status StepClient::add(StepId id, const Attribute& attribute) {
   if (Status status = check(attribute); !status) return status;
   const std::lock_guard lock(mutex_);
   const auto open = open_.find(id);
-  if (open != open_.end()) open->second.attributes.push_back(attribute);
+  if (open == open_.end()) return {};
+  const std::pair name(attribute.variable, attribute.key);
+  if (attribute.value.empty()) {
+    open->second.attributes.erase(name);
+  } else {
+    open->second.attributes[name] = attribute;
+  }
   return {};
 }
 
@@ -122,7 +148,7 @@ Status StepClient::end(StepId id, std::int64_t end_ns) {
     const auto open = open_.find(id);
     if (open == open_.end()) return broken_step("");
     for (auto& [name, variable] : open->second.variables) contents.variables.push_back(variable);
-    contents.attributes = std::move(open->second.attributes);
+    for (auto& [name, one] : open->second.attributes) contents.attributes.push_back(one);
     const bool dropped = open->second.dropped;
     open_.erase(open);
     if (dropped) return {};
@@ -132,8 +158,7 @@ Status StepClient::end(StepId id, std::int64_t end_ns) {
   request.id = id;
   Status sent = send_contents(id, contents, end_ns);
   request.contents = std::move(contents);
-  auto ended = sent ? requester_.ask(first_server, request, reply)
-                    : Result<protocol::StepStateFound>(sent.error());
+  auto ended = sent ? ask(request, reply) : Result<protocol::StepStateFound>(sent.error());
   if (!ended) {
     // The first server gets this after what it may have got before: it decides once.
     give_up(id, ended.error().message);
@@ -155,15 +180,15 @@ void StepClient::give_up(StepId id, const std::string& why) {
     return;
   }
   ReplyBuffer reply;
-  const auto given_up = requester_.ask(first_server, protocol::GiveUpStep{id, why}, reply);
+  const auto given_up = ask(protocol::GiveUpStep{id, why}, reply);
   if (given_up && given_up->settles) tell_all(id, given_up->state, reply.end_ns);
 }
 
-/// Tells all other servers the state of a step, and the first one that they know. One that is lost
-/// has lost its objects.
+/// Tells all other servers the state of a step, and the first one that they know, and which ones
+/// could not be reached: it decides whether they have lost their objects.
 void StepClient::tell_all(StepId id, StepState state, std::int64_t end_ns) {
   if (state == StepState::open) return;
-  bool done = true;
+  protocol::StepSettled told{id, state, true, {}};
   SentRequests<protocol::SettleStep> sent(end_ns);
   for (int server = 1; server < requester_.servers(); ++server) {
     (void)requester_.send(server, protocol::SettleStep{id, state}, sent);
@@ -171,12 +196,14 @@ void StepClient::tell_all(StepId id, StepState state, std::int64_t end_ns) {
   sent.take_replies([&](int server, const Result<protocol::DoneWithOrphans>& settled) {
     if (settled) {
       requester_.report_orphans(server, settled->orphans);
+    } else if (settled.error().code == ErrorCode::peer_lost) {
+      told.lost.push_back(server);
     } else {
-      done = done && settled.error().code == ErrorCode::peer_lost;
+      told.done = false;
     }
     return settled || settled.error().code != ErrorCode::cancelled;
   });
-  requester_.send(first_server, message_of(protocol::StepSettled{id, state, done}));
+  requester_.send(first_server, message_of(told));
 }
 
 void StepClient::settle_all(const std::vector<UnsettledStep>& steps, std::int64_t end_ns) {
@@ -185,9 +212,10 @@ void StepClient::settle_all(const std::vector<UnsettledStep>& steps, std::int64_
 
 Result<bool> StepClient::settle(StepId id, std::int64_t end_ns) {
   ReplyBuffer reply(end_ns);
-  const auto found = requester_.ask(first_server, protocol::QueryStep{id}, reply);
+  const auto found = ask(protocol::QueryStep{id}, reply);
   if (!found) return found.error();
-  if (found->state == StepState::open) return false;
+  settle_all(found->unsettled, end_ns);
+  if (found->state == StepState::open) return !found->unsettled.empty();
   tell_all(id, found->state, end_ns);
   return true;
 }
@@ -198,7 +226,7 @@ Result<FoundStep> StepClient::find(const StepQuery& asked, std::int64_t end_ns,
   for (int rounds = 0;; ++rounds) {
     const std::uint64_t seen = requester_.notices();
     ReplyBuffer reply(end_ns);
-    auto found = requester_.ask(first_server, protocol::FindStep{query, true}, reply);
+    auto found = ask(protocol::FindStep{query, true}, reply);
     if (!found) return found.error();
     settle_all(found->unsettled, end_ns);
     for (const BrokenStep& passed : found->broken) {
@@ -220,7 +248,11 @@ Result<FoundStep> StepClient::find(const StepQuery& asked, std::int64_t end_ns,
       continue;
     }
     if (!found->broken.empty() && broken != nullptr) return FoundStep{0, query.number, {}};
-    if (!found->broken.empty()) continue;
+    if (!found->broken.empty()) {
+      Status more = requester_.continue_search(rounds, end_ns, found->why);
+      if (!more) return more.error();
+      continue;
+    }
     if (found->ending != Ending::none) return no_more_steps(found->ending, found->why);
     if (Status status = requester_.pause(seen, end_ns, found->why); !status) return status.error();
   }
@@ -245,7 +277,7 @@ Result<FoundStep> StepClient::take(const std::string& group, std::int64_t end_ns
     const std::uint64_t seen = requester_.notices();
     ReplyBuffer reply(end_ns);
     const protocol::TakeStep request{group, taken.last, taken.known, true};
-    auto found = requester_.ask(first_server, request, reply);
+    auto found = ask(request, reply);
     if (!found) return found.error();
     settle_all(found->unsettled, end_ns);
     for (const BrokenStep& passed : found->broken) {
@@ -266,7 +298,11 @@ Result<FoundStep> StepClient::take(const std::string& group, std::int64_t end_ns
       continue;
     }
     if (!found->broken.empty() && broken != nullptr) return FoundStep{0, taken.known, {}};
-    if (!found->broken.empty()) continue;
+    if (!found->broken.empty()) {
+      Status more = requester_.continue_search(rounds, end_ns, found->why);
+      if (!more) return more.error();
+      continue;
+    }
     if (found->ending != Ending::none) return no_more_steps(found->ending, found->why);
     if (Status status = requester_.pause(seen, end_ns, found->why); !status) return status.error();
   }
@@ -302,7 +338,7 @@ Status StepClient::free(std::int64_t number, std::int64_t end_ns) {
   if (found->id == 0) {
     return Error{ErrorCode::not_found, step_of(number) + " is not whole: " + found->why};
   }
-  const auto freed = requester_.ask(first_server, protocol::FreeStep{found->id}, reply);
+  const auto freed = ask(protocol::FreeStep{found->id}, reply);
   if (!freed) return freed.error();
   if (freed->settles) tell_all(found->id, freed->state, end_ns);
   return {};
@@ -325,7 +361,7 @@ Status StepClient::join(const std::string& group, Sharing sharing, std::int64_t 
 
 Status StepClient::leave(const std::string& group) {
   ReplyBuffer reply;
-  const auto left = requester_.ask(first_server, protocol::LeaveReaders{group}, reply);
+  const auto left = ask(protocol::LeaveReaders{group}, reply);
   if (!left) return left.error();
   settle_all(left->unsettled, reply.end_ns);
   return {};
@@ -333,7 +369,7 @@ Status StepClient::leave(const std::string& group) {
 
 Status StepClient::release(const std::string& group, StepId id) {
   ReplyBuffer reply;
-  const auto released = requester_.ask(first_server, protocol::ReleaseStep{group, id}, reply);
+  const auto released = ask(protocol::ReleaseStep{group, id}, reply);
   if (!released) return released.error();
   if (released->settles) tell_all(id, released->state, reply.end_ns);
   return {};
@@ -358,16 +394,19 @@ Status StepClient::set(std::vector<Attribute> attributes) {
 
 Result<std::vector<Attribute>> StepClient::attributes_of(const std::string& variable) {
   std::vector<Attribute> all;
-  for (std::uint32_t left = 1; left > 0;) {
+  while (true) {
     ReplyBuffer reply;
-    const protocol::GetAttributes request{variable, static_cast<std::uint32_t>(all.size())};
+    const protocol::GetAttributes request{variable, all.empty() ? std::string() : all.back().key};
     auto found = requester_.ask(first_server, request, reply);
     if (!found) return found.error();
-    if (found->left > 0 && found->attributes.empty()) return not_a_server();
-    left = found->left;
-    all.insert(all.end(), found->attributes.begin(), found->attributes.end());
+    for (Attribute& attribute : found->attributes) {
+      const bool rises = all.empty() || all.back().key < attribute.key;
+      if (!rises || attribute.variable != variable) return not_a_server();
+      all.push_back(std::move(attribute));
+    }
+    if (!found->more) return all;
+    if (found->attributes.empty()) return not_a_server();
   }
-  return all;
 }
 
 }  // namespace tranship::staging

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "staging/client/request_sender.hpp"
@@ -40,7 +41,8 @@ class StepClient {
   /// Records that a box was put within a step, if it is not 0; end() sends it. No bounds: it has no
   /// elements.
   void add(StepId id, const StepVariable& variable);
-  /// Adds an attribute; end() sends it.
+  /// Adds an attribute, which replaces an earlier one of this client; end() sends it. An empty
+  /// value removes it.
   /// @error invalid_argument if it does not fit a message
   Status add(StepId id, const Attribute& attribute);
   /// Ends this client's part of the step. Whatever fails, the step is broken or whole afterwards,
@@ -71,7 +73,7 @@ class StepClient {
   Status release(const std::string& group, StepId id);
 
   /// Asks whether a step of which a server withholds something has ended, and tells all servers if
-  /// it has. Returns whether it has.
+  /// it has, or others have of which they do not know. Returns whether any has.
   Result<bool> settle(StepId id, std::int64_t end_ns);
 
   /// Sets attributes of variables and of the run; an empty value deletes.
@@ -81,6 +83,9 @@ class StepClient {
   Result<std::vector<Attribute>> attributes_of(const std::string& variable);
 
  private:
+  template <typename Request>
+  Result<typename Request::Reply> ask(const Request& request, ReplyBuffer& reply);
+  void give_back(const Error& why);
   std::size_t message_room() const;
   Status check(const Attribute& attribute) const;
   Status send_contents(StepId id, StepContents& contents, std::int64_t end_ns);
@@ -93,7 +98,8 @@ class StepClient {
   std::mutex mutex_;  ///< Guards what follows.
   struct Open {
     std::map<std::string, StepVariable> variables;
-    std::vector<Attribute> attributes;
+    /// By variable and key.
+    std::map<std::pair<std::string, std::string>, Attribute> attributes;
     bool dropped = false;
   };
   std::map<StepId, Open> open_;  ///< Steps that this client writes.

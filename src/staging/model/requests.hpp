@@ -95,6 +95,7 @@ struct LeasedObject {
   std::uint64_t order = 0;
   Range range;  ///< Without a segment while the object lies on disk: recall() brings it back.
   Checksum checksum{};
+  std::uint64_t step = 0;  ///< The step within which the object is withheld; 0: none.
 };
 
 /// The box also meets objects of other servers: the client must call find() there, too.

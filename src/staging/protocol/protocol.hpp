@@ -419,13 +419,17 @@ struct EndStep {
   }
 };
 
-/// Breaks a step within which the client is.
+/// Breaks a step within which the client is. Id 0: the one of that number, which it may have begun
+/// without having got the reply.
 struct GiveUpStep {
   static constexpr RequestKind kind = RequestKind::give_up_step;
   using Reply = StepStateFound;
   StepId id = 0;
   std::string why{};
-  static void visit(auto& coder, auto& give_up) { coder(give_up.id).explanation(give_up.why); }
+  std::int64_t number = 0;
+  static void visit(auto& coder, auto& give_up) {
+    coder(give_up.id).explanation(give_up.why)(give_up.number);
+  }
 };
 
 /// Tells a server that a step has ended, or was freed: what it withholds of it becomes visible, or
@@ -441,14 +445,18 @@ struct SettleStep {
   }
 };
 
-/// Reports that all servers know the state of a step, or that the client could not tell them.
+/// Reports that all servers know the state of a step, or that the client could not tell them. Id 0:
+/// the client did not receive a reply that may have named steps to settle.
 struct StepSettled {
   static constexpr RequestKind kind = RequestKind::step_settled;
   using Reply = Done;
   StepId id = 0;
   StepState state = StepState::broken;
-  bool done = false;
-  static void visit(auto& coder, auto& settled) { coder(settled.id)(settled.state)(settled.done); }
+  bool done = false;        ///< Whether all do that the client has reached.
+  std::vector<int> lost{};  ///< Servers to which it has no connection any more.
+  static void visit(auto& coder, auto& settled) {
+    coder(settled.id)(settled.state)(settled.done).list(settled.lost, servers_max);
+  }
 };
 
 /// Asks for the state of a step of which a server withholds something.
@@ -559,17 +567,17 @@ struct SetAttributes {
   static void visit(auto& coder, auto& set) { coder.list(set.attributes); }
 };
 
-/// Asks for the attributes of a variable, or of the run, from number `first` on.
+/// Asks for the attributes of a variable, or of the run, whose keys are above `after`.
 struct GetAttributes {
   static constexpr RequestKind kind = RequestKind::get_attributes;
   using Reply = AttributesFound;
   std::string variable{};  ///< Empty: of the run.
-  std::uint32_t first = 0;
+  std::string after{};
   static void visit(auto& coder, auto& get) {
     coder(get.variable).require([&] {
       return get.variable.empty() ? Status{} : check_name(get.variable);
     });
-    coder(get.first);
+    coder(get.after).require([&] { return get.after.empty() ? Status{} : check_key(get.after); });
   }
 };
 

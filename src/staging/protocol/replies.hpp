@@ -312,7 +312,7 @@ struct StepBegun {
   std::vector<UnsettledStep> unsettled{};  ///< Steps that the client settles (SettleStep).
   static void visit(auto& coder, auto& begun) {
     coder(begun.id).check(begun.id > 0 && begun.id <= step_max)(begun.dropped);
-    coder.list(begun.unsettled);
+    coder.list(begun.unsettled, unsettled_max);
   }
 };
 
@@ -320,18 +320,19 @@ struct StepBegun {
 struct StepsFreed {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::vector<UnsettledStep> unsettled{};  ///< As StepBegun::unsettled.
-  static void visit(auto& coder, auto& freed) { coder.list(freed.unsettled); }
+  static void visit(auto& coder, auto& freed) { coder.list(freed.unsettled, unsettled_max); }
 };
 
 /// The state of a step.
 struct StepStateFound {
   static constexpr ReplyKind kind = ReplyKind::done;
   StepState state = StepState::broken;
-  std::string why{};     ///< Why it is broken.
-  bool settles = false;  ///< Whether the client settles it.
+  std::string why{};                       ///< Why it is broken.
+  bool settles = false;                    ///< Whether the client settles it.
+  std::vector<UnsettledStep> unsettled{};  ///< Others, as StepBegun::unsettled.
   static void visit(auto& coder, auto& found) {
     coder(found.state).check(found.state >= StepState::open && found.state <= StepState::freed);
-    coder.explanation(found.why)(found.settles);
+    coder.explanation(found.why)(found.settles).list(found.unsettled, unsettled_max);
   }
 };
 
@@ -364,7 +365,7 @@ struct StepFound {
     coder(found.id).check(found.id <= step_max)(found.number)(found.settled);
     coder.explanation(found.why);
     coder(found.ending).check(found.ending >= Ending::none && found.ending <= Ending::died);
-    coder.list(found.broken).list(found.unsettled)(found.page);
+    coder.list(found.broken).list(found.unsettled, unsettled_max)(found.page);
   }
 };
 
@@ -372,10 +373,8 @@ struct StepFound {
 struct AttributesFound {
   static constexpr ReplyKind kind = ReplyKind::done;
   std::vector<Attribute> attributes{};
-  std::uint32_t left = 0;  ///< Attributes that did not fit.
-  static void visit(auto& coder, auto& found) {
-    coder.list(found.attributes)(found.left).check(found.left <= list_max);
-  }
+  bool more = false;  ///< Whether others did not fit.
+  static void visit(auto& coder, auto& found) { coder.list(found.attributes)(found.more); }
 };
 
 }  // namespace protocol

@@ -19,6 +19,8 @@ namespace tranship::staging {
 constexpr std::uint32_t orphans_max = 64;
 /// Most servers of a group.
 constexpr int servers_max = 1 << 16;
+/// Most steps in one message that a client is to settle.
+constexpr std::uint32_t unsettled_max = 64;
 /// Highest order of a commit. No group reaches it.
 constexpr std::uint64_t order_max = std::uint64_t{1} << 62;
 /// Highest number of a deletion. No metadata server reaches it.
@@ -139,7 +141,7 @@ struct Fields<LeasedObject> {
     coder.check(leased.state >= LeasedObject::State::here &&
                 leased.state <= LeasedObject::State::gone);
     coder(leased.order).check(leased.order <= order_max);
-    coder(leased.checksum)(leased.range);
+    coder(leased.checksum)(leased.range)(leased.step).check(leased.step <= step_max);
   }
 };
 

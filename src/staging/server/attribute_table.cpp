@@ -16,6 +16,7 @@ Status AttributeTable::set(const std::vector<Attribute>& attributes) {
       found->second[attribute.key] = attribute.value;
     }
   }
+  std::int64_t count = std::ssize(by_variable_);
   for (const auto& [variable, values] : changed) {
     std::int64_t bytes = 0;
     for (const auto& [key, value] : values) bytes += std::ssize(key) + std::ssize(value);
@@ -25,8 +26,9 @@ Status AttributeTable::set(const std::vector<Attribute>& attributes) {
           "the bytes of the attributes of " + whose + " are " + std::to_string(bytes) + ", above",
           limits_.attribute_bytes, "staging_attribute_bytes");
     }
-    const bool is_new = !by_variable_.contains(variable);
-    if (is_new && std::ssize(by_variable_) > limits_.variables) {
+    const bool is_new = !values.empty() && !by_variable_.contains(variable);
+    count += is_new ? 1 : 0;
+    if (is_new && count > limits_.variables + 1) {  // the run is none of them
       return limit_reached("the variables that have attributes are", limits_.variables,
                            "staging_variables");
     }
@@ -41,11 +43,14 @@ Status AttributeTable::set(const std::vector<Attribute>& attributes) {
   return {};
 }
 
-std::vector<Attribute> AttributeTable::of(const std::string& variable) const {
+std::vector<Attribute> AttributeTable::of(const std::string& variable,
+                                          const std::string& after) const {
   std::vector<Attribute> attributes;
   const auto found = by_variable_.find(variable);
   if (found == by_variable_.end()) return attributes;
-  for (const auto& [key, value] : found->second) attributes.push_back({variable, key, value});
+  for (auto one = found->second.upper_bound(after); one != found->second.end(); ++one) {
+    attributes.push_back({variable, one->first, one->second});
+  }
   return attributes;
 }
 

@@ -21,11 +21,11 @@ class AttributeTable {
 
   /// Sets all of them, or none. An empty value deletes.
   /// @error out_of_memory if those of one variable, or of the run, would have more bytes than
-  /// limits
-  ///        allow, or if there are too many variables
+  ///        limits allow, or if there would be too many variables
   Status set(const std::vector<Attribute>& attributes);
-  /// Returns those of a variable, or of the run, in the order of their keys.
-  std::vector<Attribute> of(const std::string& variable) const;
+  /// Returns those of a variable, or of the run, whose keys are above `after`, in the order of
+  /// their keys.
+  std::vector<Attribute> of(const std::string& variable, const std::string& after = {}) const;
   /// Forgets those of a variable.
   void remove(const std::string& variable) { by_variable_.erase(variable); }
 

@@ -12,16 +12,18 @@ Status ObjectStore::put_empty(ClientConnection client, const PutRequest& request
     drop_if_unused(request.variable, request.version);
     return allowed;
   }
-  const WithheldStep::Empty empty{request.variable, (*variable)->incarnation, request.version,
-                                  request.box, dimensions};
+  const WithheldStep::Empty empty{request.box, dimensions};
   VersionHistory& versions = (*variable)->versions;
-  versions.hold(request.version).begin_put();
   if (request.step == 0) {
-    end_empty(empty, 0, true);
-  } else {
-    versions.withhold(request.version, request.step);
-    steps_.of(request.step).empties.push_back(empty);
+    versions.hold(request.version).begin_put();
+    end_empty(request.variable, request.version, empty, 0, true);
+    return {};
   }
+  auto& empties = steps_.of(request.step).empties;
+  const bool is_first = empties.emplace(std::pair(request.variable, request.version), empty).second;
+  if (!is_first) return {};
+  versions.hold(request.version).begin_put();
+  versions.withhold(request.version, request.step);
   return {};
 }
 

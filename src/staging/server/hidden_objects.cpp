@@ -28,7 +28,11 @@ bool ObjectStore::is_hidden(const VersionIndex& index, ServerObject& object, con
   const auto shared = intersection(box, object.box);
   const std::int64_t points = object.box.points();
   object.hidden_points += std::min(shared ? shared->points() : 0, points - object.hidden_points);
-  if (object.hidden_points < points) return false;
+  return object.hidden_points == points && is_hidden_by_all(index, object);
+}
+
+/// Returns whether later visible objects, and entries of such, hide this one whole together.
+bool ObjectStore::is_hidden_by_all(const VersionIndex& index, ServerObject& object) {
   std::vector<std::uint64_t> numbers;
   index.find_objects(object.box, numbers);
   std::vector<StoredObject> later;
@@ -39,8 +43,10 @@ bool ObjectStore::is_hidden(const VersionIndex& index, ServerObject& object, con
     add(objects_.at(number).box, objects_.at(number).order);
   numbers.clear();
   index.find_entries(object.box, numbers);
-  for (const std::uint64_t number : numbers)
-    add(entries_.at(number).box, entries_.at(number).order);
+  for (const std::uint64_t number : numbers) {
+    const IndexEntry& entry = entries_.at(number);
+    if (entry.state == IndexEntry::State::confirmed) add(entry.box, entry.order);
+  }
   std::vector<Part> parts;
   Box missing;
   object.hidden_points = 0;
@@ -66,8 +72,17 @@ bool ObjectStore::hides(const VersionIndex& index, const Box& box, std::uint64_t
   index.find_entries(box, numbers);
   return std::any_of(numbers.begin(), numbers.end(), [&](std::uint64_t number) {
     const IndexEntry& entry = entries_.at(number);
-    return hiding(entry.box, entry.order);
+    return entry.state == IndexEntry::State::confirmed && hiding(entry.box, entry.order);
   });
+}
+
+/// Drops an object that became visible after later ones, if they hide it whole.
+void ObjectStore::drop_if_hidden(std::uint64_t number) {
+  ServerObject& object = objects_.at(number);
+  VersionHistory& versions = variables_.at(object.variable).versions;
+  if (!is_hidden_by_all(versions.at(object.version), object)) return;
+  versions.remove_object(object.version, number, object.box, object.bytes);
+  drop(number);
 }
 
 /// Drops what the object of that box and order hides whole: own objects, and entries of objects of

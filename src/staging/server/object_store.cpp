@@ -242,7 +242,7 @@ Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t
   object.withheld = true;
   residency_.may_leave(number, order);
   variables_.at(object.variable).versions.withhold(object.version, object.step);
-  steps_.of(object.step).objects.push_back({number, order});
+  steps_.of(object.step).objects.emplace(number, order);
   return order;
 }
 
@@ -253,13 +253,14 @@ void ObjectStore::show(std::uint64_t number, std::uint64_t order) {
   object.order = order;
   variable.versions.at(object.version).end_put();
   variable.versions.add_object(object.version, number, object.box, object.bytes);
-  if (!object.withheld) residency_.may_leave(number, order);
-  object.withheld = false;
+  const bool is_late = std::exchange(object.withheld, false);
+  if (!is_late) residency_.may_leave(number, order);
   if (!variable.bounds) variable.bounds = object.box;
   *variable.bounds = around(*variable.bounds, object.box);
   changes_.insert(object.variable);
   const std::string name = object.variable;
   drop_hidden(name, object.version, Box(object.box), order);
+  if (is_late) drop_if_hidden(number);
   discard_excess(name, variable);
 }
 
@@ -310,7 +311,7 @@ Result<std::uint64_t> ObjectStore::index(ClientConnection client, const PutReque
                         request.version, 0, request.step});
   if (request.step != 0) {
     (*variable)->versions.withhold(request.version, request.step);
-    steps_.of(request.step).entries.push_back(number);
+    steps_.of(request.step).entries.insert(number);
   }
   leases_.add_entry(client, number);
   changes_.insert(request.variable);
@@ -355,7 +356,10 @@ void ObjectStore::drop_entry(std::uint64_t key) {
   VersionIndex& version = variable.versions.at(entry.version);
   if (entry.state == IndexEntry::State::pending) leases_.remove_entry(entry.client, key);
   if (entry.state != IndexEntry::State::doubtful) version.end_put();
-  if (entry.step != 0) variable.versions.end_withholding(entry.version, entry.step);
+  if (entry.step != 0) {
+    variable.versions.end_withholding(entry.version, entry.step);
+    steps_.remove_entry(entry.step, key);
+  }
   version.remove_entry(entry.where.id, entry.box);
   entries_.remove(key);
   changes_.insert(entry.variable);
@@ -436,15 +440,18 @@ void ObjectStore::drop_version(const std::string& name, std::int64_t version,
   for (const std::uint64_t step : steps) {
     const WithheldStep* withheld = steps_.find(step);
     if (withheld == nullptr) continue;
+    std::vector<std::uint64_t> dropped;
     for (const auto& [number, order] : withheld->objects) {
-      const auto found = objects_.find(number);
-      if (found == objects_.end()) continue;
-      if (found->second.variable == name && found->second.version == version) drop(number);
+      const ServerObject& object = objects_.at(number);
+      if (object.variable == name && object.version == version) dropped.push_back(number);
     }
+    for (const std::uint64_t number : dropped) drop(number);
+    steps_.remove_empty(step, name, version);
   }
   for (const auto& [where, number] : index.entries()) {
     const IndexEntry& entry = entries_.at(number);
     if (entry.state == IndexEntry::State::pending) leases_.remove_entry(entry.client, number);
+    if (entry.step != 0) steps_.remove_entry(entry.step, number);
     entries_.discard(number);
   }
   changes_.insert(name);
@@ -472,10 +479,6 @@ bool ObjectStore::remove(const std::string& name, std::uint64_t number) {
   if (incarnation > number && incarnation - number < std::uint64_t{1} << 32) return false;
   erase_variable(name, *variable);
   return true;
-}
-
-std::vector<Orphan> ObjectStore::take_orphans(std::size_t count_max) {
-  return entries_.take_orphans(count_max);
 }
 
 void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
@@ -516,6 +519,8 @@ Status ObjectStore::discard_too(const PutRequest& request) {
 }
 
 void ObjectStore::drop(std::uint64_t number) {
+  const ServerObject& object = objects_.at(number);
+  if (object.withheld) steps_.remove_object(object.step, number);
   residency_.drop(number);
   objects_.erase(number);
 }
@@ -710,6 +715,7 @@ Result<std::vector<LeasedObject>> ObjectStore::lease(ClientConnection client,
       answer.state =
           found->second.order > 0 ? LeasedObject::State::here : LeasedObject::State::begun;
       answer.order = found->second.order;
+      answer.step = found->second.withheld ? found->second.step : 0;
       answer.range = residency_.range(number);
       answer.checksum = found->second.checksum;
     }

@@ -109,7 +109,9 @@ class ObjectStore {
 
   /// Removes and returns orphans, at most `count_max`, each once. The client reports them to their
   /// primaries, which call drop_orphan().
-  std::vector<Orphan> take_orphans(std::size_t count_max);
+  std::vector<Orphan> take_orphans(std::size_t count_max) {
+    return entries_.take_orphans(count_max);
+  }
   /// Records that an index server of the object's box has discarded its version, or has an object
   /// that hides it. When all have, no reader can find the object, and it is dropped.
   void drop_orphan(std::uint64_t object, int index_server);
@@ -240,7 +242,8 @@ class ObjectStore {
   std::string why_full() const;
   void show(std::uint64_t number, std::uint64_t order);
   void show_entry(std::uint64_t number);
-  void end_empty(const WithheldStep::Empty& empty, std::uint64_t step, bool whole);
+  void end_empty(const std::string& name, std::int64_t number, const WithheldStep::Empty& empty,
+                 std::uint64_t step, bool whole);
   void drop_withheld(std::uint64_t number);
   void free_step(StepId step);
   void drop_entry(std::uint64_t number);
@@ -260,9 +263,11 @@ class ObjectStore {
                     const std::vector<std::uint64_t>& steps);
   void drop_hidden(const std::string& name, std::int64_t version, const Box& box,
                    std::uint64_t order);
+  void drop_if_hidden(std::uint64_t number);
   bool hides(const VersionIndex& index, const Box& box, std::uint64_t order) const;
   bool is_hidden(const VersionIndex& index, ServerObject& object, const Box& box,
                  std::uint64_t order);
+  bool is_hidden_by_all(const VersionIndex& index, ServerObject& object);
   void drop_if_unused(const std::string& name, std::int64_t version);
   void drop(std::uint64_t object);
 

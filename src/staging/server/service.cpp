@@ -136,7 +136,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Hello& re
   return reply(welcome);
 }
 
-Result<std::size_t> Service::on(ClientConnection, const protocol::Join& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Join& request,
                                 ReplyTo<protocol::Join> reply) {
   if (Status status = check_version(request.version); !status) return status.error();
   const int rank = request.server;
@@ -155,6 +155,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Join& request,
                  "give each a rank of its own"};
   }
   known = request.contact;
+  joined_[from] = rank;
   if (complete()) {
     for (const ClientConnection client : std::exchange(waiting_for_servers_, {}))
       options_.notify(client);
@@ -495,6 +496,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::DropOrphans& r
 
 Result<std::size_t> Service::on(ClientConnection, const protocol::Discard& request,
                                 ReplyTo<protocol::Discard> reply) {
+  steps_.remove(request.variable, request.version);
   const Status status = store_.discard(request.variable, request.version);
   if (!status) return status.error();
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
@@ -504,6 +506,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::DiscardToo& re
                                 ReplyTo<protocol::DiscardToo> reply) {
   const PutRequest& object = request.object;
   if (is_stale(object.variable, object.incarnation)) return reply(protocol::Stale{});
+  steps_.remove(object.variable, object.version);
   const Status status = store_.discard_too(object);
   if (!status) return status.error();
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
@@ -564,6 +567,7 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Remove& reques
   removed.any = store_.remove(request.variable, removed.number) || removed.any;
   traffic_.erase(request.variable);
   attributes_.remove(request.variable);
+  steps_.remove(request.variable);
   changes_.insert(request.variable);
   removed.orphans = store_.take_orphans(orphans_max);
   return reply(removed);
@@ -679,6 +683,11 @@ void Service::closed(ClientConnection from) {
 }
 
 void Service::gone(ClientConnection from, bool cleanly) {
+  if (const auto server = joined_.find(from); server != joined_.end()) {
+    dead_servers_.insert(server->second);
+    joined_.erase(server);
+    steps_.settle_again();
+  }
   lost(from);
   if (!lost_.contains(from)) return;
   end(from, cleanly);

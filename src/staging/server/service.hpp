@@ -262,7 +262,9 @@ class Service {
   Distribution distribution_;
   /// Statistics of the variables to which a client has put here.
   std::unordered_map<std::string, VariableTraffic> traffic_;
-  std::vector<std::string> contacts_;  ///< Of all servers; empty: it has not joined.
+  std::vector<std::string> contacts_;                 ///< Of all servers; empty: it has not joined.
+  std::unordered_map<ClientConnection, int> joined_;  ///< Other servers, on the first one.
+  std::set<int> dead_servers_;                        ///< Servers that are provably gone.
   std::unordered_map<ClientConnection, ClientInfo> clients_;
   /// Clients whose connections are lost, until gone(); without an identity if they have ended.
   std::unordered_map<ClientConnection, std::optional<ClientId>> lost_;

@@ -12,7 +12,13 @@ Error not_the_first() {
   return {ErrorCode::invalid_argument, "this is not the first server of its group"};
 }
 
-/// Moves values from number `first` on into a page, as many as fit into `room` bytes, which become
+Error too_large(const Attribute& attribute) {
+  return {ErrorCode::invalid_argument, "the attribute " + in_quotes(attribute.key) + " takes " +
+                                           std::to_string(attribute.value.size()) +
+                                           " bytes, which is too much for a message"};
+}
+
+/// Copies values from number `first` on into a page, as many as fit into `room` bytes, which become
 /// fewer. Returns how many are left.
 template <typename Values, typename Page, typename Convert>
 std::uint32_t fill(const Values& values, std::size_t first, Page& page, std::size_t& room,
@@ -53,16 +59,17 @@ std::size_t room_beside(std::size_t all, std::size_t taken) {
 void Service::settle_ended_steps() {
   for (const UnsettledStep& ended : steps_.take_ended()) {
     store_.end_step(ended.id, ended.state);
-    if (options_.servers == 1) steps_.settled(ended.id, ended.state, true);
+    if (options_.servers == 1) steps_.settled(0, ended.id, ended.state, true);
     changes_.insert(steps_watch);
   }
 }
 
 protocol::StepStateFound Service::state_of(ClientConnection from, StepId id) {
-  settle_ended_steps();
   const StepRecord* record = steps_.find(id);
-  return {steps_.state(id), record == nullptr ? std::string() : record->why,
-          steps_.take_unsettled(from, id)};
+  protocol::StepStateFound found{steps_.state(id), record == nullptr ? std::string() : record->why};
+  settle_ended_steps();  // may forget the step
+  found.settles = steps_.take_unsettled(from, id);
+  return found;
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::BeginStep& request,
@@ -71,9 +78,11 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::BeginStep
   if (draining_) return closing();
   const auto admission = readers_.admit(request.number);
   if (admission.waits) return wait(from, steps_watch, admission.why, reply);
+  const bool readers_wait = steps_.may_begin_again();
   const auto record = steps_.begin(clients_.at(from).id, request.number, request.writers,
                                    admission.drops ? admission.why : std::string());
   if (!record) return record.error();
+  if (readers_wait) changes_.insert(steps_watch);
   settle_ended_steps();
   return reply(protocol::StepBegun{(*record)->id, (*record)->dropped, steps_.take_unsettled(from)});
 }
@@ -96,8 +105,10 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::EndStep& 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::GiveUpStep& request,
                                 ReplyTo<protocol::GiveUpStep> reply) {
   if (!is_first()) return not_the_first();
-  steps_.give_up(clients_.at(from).id, request.id, request.why);
-  return reply(state_of(from, request.id));
+  const ClientId& client = clients_.at(from).id;
+  const StepId id = request.id != 0 ? request.id : steps_.begun_by(client, request.number);
+  steps_.give_up(client, id, request.why);
+  return reply(state_of(from, id));
 }
 
 Result<std::size_t> Service::on(ClientConnection, const protocol::SettleStep& request,
@@ -107,17 +118,27 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::SettleStep& re
   return reply(protocol::DoneWithOrphans{store_.take_orphans(orphans_max)});
 }
 
-Result<std::size_t> Service::on(ClientConnection, const protocol::StepSettled& request,
+Result<std::size_t> Service::on(ClientConnection from, const protocol::StepSettled& request,
                                 ReplyTo<protocol::StepSettled> reply) {
   if (!is_first()) return not_the_first();
-  steps_.settled(request.id, request.state, request.done);
+  if (request.id == 0) {
+    steps_.drop_settler(from);
+    return reply(protocol::Done{});
+  }
+  // A server that the client has lost may go on for others, unless it is dead.
+  const bool all = std::all_of(request.lost.begin(), request.lost.end(),
+                               [&](int server) { return dead_servers_.contains(server); });
+  steps_.settled(from, request.id, request.state, request.done && all);
   return reply(protocol::Done{});
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::QueryStep& request,
                                 ReplyTo<protocol::QueryStep> reply) {
   if (!is_first()) return not_the_first();
-  return reply(state_of(from, request.id));
+  protocol::StepStateFound found = state_of(from, request.id);
+  // The client may wait behind an open step for one that has ended.
+  found.unsettled = steps_.take_unsettled(from);
+  return reply(found);
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::FindStep& request,
@@ -218,6 +239,10 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::ReleaseSt
 Result<std::size_t> Service::on(ClientConnection, const protocol::SetAttributes& request,
                                 ReplyTo<protocol::SetAttributes> reply) {
   if (!is_first()) return not_the_first();
+  for (const Attribute& attribute : request.attributes) {
+    // A reply has room for each, and for what is around it.
+    if (2 * std::ssize(attribute.value) > options_.message_bytes) return too_large(attribute);
+  }
   const Status status = attributes_.set(request.attributes);
   return status ? reply(protocol::Done{}) : Answer(status.error());
 }
@@ -228,8 +253,8 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::GetAttributes&
   protocol::AttributesFound found;
   const std::size_t taken = sizeof(ReplyKind) + encoded_bytes(found);
   std::size_t room = room_beside(reply.bytes(), taken);
-  found.left = fill(attributes_.of(request.variable), request.first, found.attributes, room,
-                    [](const Attribute& one) { return one; });
+  found.more = fill(attributes_.of(request.variable, request.after), 0, found.attributes, room,
+                    [](const Attribute& one) { return one; }) > 0;
   return reply(found);
 }
 

@@ -21,6 +21,15 @@ Error not_open(const std::string& why) {
           "begin the next step"};
 }
 
+Error other_value(const StepRecord& record, const Attribute& attribute) {
+  const std::string whose =
+      attribute.variable.empty() ? step_of(record.number) : in_quotes(attribute.variable);
+  return {ErrorCode::invalid_argument,
+          "the attribute " + in_quotes(attribute.key) + " of " + whose +
+              " has another value by another writer",
+          "let one writer set it, or all the same"};
+}
+
 }  // namespace
 
 /// Returns the record of a step that others have begun, and a client may join; null if there is
@@ -55,7 +64,7 @@ Status StepTable::check_join(const ClientId& client, const StepRecord& record, i
 }
 
 /// Checks whether a client may be the first to begin a step.
-Status StepTable::check_begin(std::int64_t number) const {
+Status StepTable::check_begin(std::int64_t number) {
   const auto rise = [&](std::int64_t before) {
     return Error{ErrorCode::invalid_argument,
                  "steps rise: " + step_of(before) + " was begun before " + step_of(number),
@@ -71,6 +80,8 @@ Status StepTable::check_begin(std::int64_t number) const {
     return Error{ErrorCode::out_of_memory,
                  "the steps that are open are " + std::to_string(open_max) + ", which is the limit",
                  "end some, or give them up"};
+  }
+  while (std::ssize(records_) >= limits_.steps && forget_oldest_broken()) {
   }
   if (std::ssize(records_) < limits_.steps) return {};
   return limit_reached("the steps that the server keeps are", limits_.steps, "staging_steps");
@@ -147,27 +158,30 @@ Status StepTable::add(const ClientId& client, StepId id, const StepContents& con
     return not_open(known == nullptr ? "" : known->why);
   }
   std::int64_t bytes = record->bytes;
+  std::map<std::string, StepVariable> variables;
   for (const StepVariable& variable : contents.variables) {
     const auto found = record->variables.find(variable.name);
-    if (found == record->variables.end()) {
+    const bool known = found != record->variables.end();
+    const auto [merged, is_new] =
+        variables.emplace(variable.name, known ? found->second : variable);
+    if (is_new && !known) {
       bytes += bytes_of(variable);
       continue;
     }
-    StepVariable merged = found->second;
-    if (Status status = merge(merged, variable); !status) return status;
+    if (Status status = merge(merged->second, variable); !status) return status;
   }
+  std::map<std::pair<std::string, std::string>, std::string> attributes;
   for (const Attribute& attribute : contents.attributes) {
-    const auto found = record->attributes.find({attribute.variable, attribute.key});
-    if (found == record->attributes.end()) {
-      bytes += bytes_of(attribute);
-    } else if (found->second != attribute.value) {
+    const std::pair name(attribute.variable, attribute.key);
+    if (attribute.value.empty()) {
       return Error{ErrorCode::invalid_argument,
-                   "the attribute " + in_quotes(attribute.key) + " of " +
-                       (attribute.variable.empty() ? step_of(record->number)
-                                                   : in_quotes(attribute.variable)) +
-                       " has another value by another writer",
-                   "let one writer set it, or all the same"};
+                   "the attribute " + in_quotes(attribute.key) + " has no value"};
     }
+    const auto found = record->attributes.find(name);
+    const bool known = found != record->attributes.end();
+    const auto [value, is_new] = attributes.emplace(name, known ? found->second : attribute.value);
+    if (value->second != attribute.value) return other_value(*record, attribute);
+    if (is_new && !known) bytes += bytes_of(attribute);
   }
   if (bytes > limits_.attribute_bytes) {
     return limit_reached("the bytes of a step's attributes, with the list of its variables, are " +
@@ -175,13 +189,8 @@ Status StepTable::add(const ClientId& client, StepId id, const StepContents& con
                          limits_.attribute_bytes, "staging_attribute_bytes");
   }
   record->bytes = bytes;
-  for (const StepVariable& variable : contents.variables) {
-    const auto [found, is_new] = record->variables.emplace(variable.name, variable);
-    if (!is_new) (void)merge(found->second, variable);
-  }
-  for (const Attribute& attribute : contents.attributes) {
-    record->attributes[{attribute.variable, attribute.key}] = attribute.value;
-  }
+  for (auto& [name, variable] : variables) record->variables[name] = std::move(variable);
+  record->attributes.merge(attributes);
   return {};
 }
 
@@ -202,9 +211,18 @@ Result<const StepRecord*> StepTable::end(const ClientId& client, StepId id,
   return &record;
 }
 
+StepId StepTable::begun_by(const ClientId& client, std::int64_t number) const {
+  const auto writer = clients_.find(client);
+  const auto known = by_number_.find(number);
+  if (writer == clients_.end() || known == by_number_.end()) return 0;
+  return writer->second.within.contains(known->second) ? known->second : 0;
+}
+
 void StepTable::give_up(const ClientId& client, StepId id, const std::string& why) {
   StepRecord* record = part_of(client, id);
-  if (record != nullptr) end_broken(*record, step_of(record->number) + " was given up: " + why);
+  if (record == nullptr) return;
+  const std::string shown = why.size() <= why_bytes ? why : in_quotes(why, why_bytes);
+  end_broken(*record, step_of(record->number) + " was given up: " + shown);
 }
 
 void StepTable::end_whole(StepRecord& record) {
@@ -238,12 +256,16 @@ void StepTable::end_freed(StepRecord& record) {
   record.state = StepState::freed;
   record.settled = false;
   record.settler.reset();
+  record.failed.clear();
   record.variables.clear();
   record.attributes.clear();
   whole_.erase(record.number);
   by_number_.erase(record.number);
   unsettled_.insert(record.id);
   ended_.push_back({record.id, StepState::freed});
+  freed_.push_back(record.id);
+  // What is not known counts as freed.
+  if (freed_.size() > broken_max) erase(StepId(freed_.front()));
 }
 
 /// Frees whole steps beyond the limit, and forgets broken ones that all servers know.
@@ -251,9 +273,22 @@ void StepTable::trim() {
   while (versions_max_ > 0 && std::ssize(whole_) > versions_max_) {
     end_freed(records_.at(by_number_.at(*whole_.begin())));
   }
-  while (broken_.size() > broken_max && records_.at(broken_.front()).settled) {
-    erase(broken_.front());
+  while (broken_.size() > broken_max && forget_oldest_broken()) {
   }
+}
+
+/// Forgets the oldest broken step that all servers know to be so; if there are very many that they
+/// do not, the oldest of all: it counts as broken as before. Returns whether one was forgotten.
+bool StepTable::forget_oldest_broken() {
+  const auto settled = std::find_if(broken_.begin(), broken_.end(),
+                                    [&](StepId id) { return records_.at(id).settled; });
+  if (settled != broken_.end()) {
+    erase(StepId(*settled));
+    return true;
+  }
+  if (broken_.size() <= broken_max) return false;
+  erase(StepId(broken_.front()));
+  return true;
 }
 
 /// Forgets a broken or freed step.
@@ -261,6 +296,7 @@ void StepTable::erase(StepId id) {
   const auto found = records_.find(id);
   const StepRecord& record = found->second;
   if (record.state == StepState::broken) std::erase(broken_, id);
+  if (record.state == StepState::freed) std::erase(freed_, id);
   const auto number = by_number_.find(record.number);
   if (number != by_number_.end() && number->second == id) by_number_.erase(number);
   unsettled_.erase(id);
@@ -296,6 +332,7 @@ const StepRecord* StepTable::find(StepId id) const {
 }
 
 StepState StepTable::state(StepId id) const {
+  if (id > last_) return StepState::open;
   const StepRecord* record = find(id);
   return record == nullptr ? StepState::freed : record->state;
 }
@@ -323,6 +360,10 @@ Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
                   std::to_string(record.writers) + " writers";
       return found;
     }
+    if (!exact && record.number == highest_ && ending() == Ending::none) {
+      found.why = record.why + "; it may be begun again";
+      return found;
+    }
     found.broken.push_back({record.number, record.why});
     if (exact) break;
   }
@@ -334,6 +375,11 @@ Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
                     : "no step after " + std::to_string(query.number) + " has begun yet";
   if (query.number == INT64_MIN) found.why = "no step has begun yet";
   return found;
+}
+
+bool StepTable::may_begin_again() const {
+  const auto last = highest_ ? by_number_.find(*highest_) : by_number_.end();
+  return last != by_number_.end() && records_.at(last->second).state == StepState::broken;
 }
 
 Ending StepTable::ending() const {
@@ -349,7 +395,7 @@ std::vector<UnsettledStep> StepTable::take_unsettled(ClientConnection client) {
   std::vector<UnsettledStep> taken;
   for (const StepId id : unsettled_) {
     StepRecord& record = records_.at(id);
-    if (record.settler) continue;
+    if (record.settler || record.failed.contains(client)) continue;
     if (taken.size() == settled_at_once) break;
     record.settler = client;
     taken.push_back({id, record.state});
@@ -360,18 +406,22 @@ std::vector<UnsettledStep> StepTable::take_unsettled(ClientConnection client) {
 bool StepTable::take_unsettled(ClientConnection client, StepId id) {
   if (!unsettled_.contains(id)) return false;
   StepRecord& record = records_.at(id);
-  if (record.settler) return false;
+  if (record.settler || record.failed.contains(client)) return false;
   record.settler = client;
   return true;
 }
 
-void StepTable::settled(StepId id, StepState state, bool done) {
-  const auto found = records_.find(id);
+void StepTable::settled(ClientConnection client, StepId id, StepState state, bool done) {
   // It may have been freed since it became whole.
-  if (found == records_.end() || found->second.state != state) return;
-  found->second.settler.reset();
-  if (!done) return;
-  found->second.settled = true;
+  if (!unsettled_.contains(id) || records_.at(id).state != state) return;
+  StepRecord& record = records_.at(id);
+  record.settler.reset();
+  if (!done) {
+    record.failed.insert(client);
+    return;
+  }
+  record.settled = true;
+  record.failed.clear();
   unsettled_.erase(id);
   if (state == StepState::freed) erase(id);
   trim();
@@ -381,7 +431,12 @@ void StepTable::drop_settler(ClientConnection client) {
   for (const StepId id : unsettled_) {
     StepRecord& record = records_.at(id);
     if (record.settler == client) record.settler.reset();
+    record.failed.erase(client);
   }
+}
+
+void StepTable::settle_again() {
+  for (const StepId id : unsettled_) records_.at(id).failed.clear();
 }
 
 bool StepTable::free(StepId id) {
@@ -396,6 +451,13 @@ void StepTable::discarded(const std::string& variable, std::int64_t version) {
   if (number == by_number_.end()) return;
   StepRecord& record = records_.at(number->second);
   if (record.state == StepState::whole && record.variables.contains(variable)) end_freed(record);
+}
+
+void StepTable::remove(const std::string& variable, std::optional<std::int64_t> version) {
+  for (const std::int64_t number : whole_) {
+    if (!version || *version == number)
+      records_.at(by_number_.at(number)).variables.erase(variable);
+  }
 }
 
 }  // namespace tranship::staging

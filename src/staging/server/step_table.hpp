@@ -35,6 +35,7 @@ struct StepRecord {
   std::int64_t bytes = 0;                     ///< Of the variables' and attributes' texts.
   bool settled = false;                       ///< Whether all servers know its state.
   std::optional<ClientConnection> settler{};  ///< The client that tells them.
+  std::set<ClientConnection> failed{};        ///< Clients that could not tell all of them.
 };
 
 /// Decides when a step is whole or broken, once for each, and in one place: all that readers see of
@@ -51,6 +52,8 @@ class StepTable {
   static constexpr std::size_t broken_max = 1024;
   /// Ended steps that one reply hands to a client to settle.
   static constexpr std::size_t settled_at_once = 16;
+  /// Most bytes of a client's reason to give a step up; a longer one is truncated.
+  static constexpr std::size_t why_bytes = 256;
 
   /// `versions_max`: Whole steps that are kept; 0: as many as limits allow.
   StepTable(const Limits& limits, int versions_max)
@@ -58,22 +61,22 @@ class StepTable {
 
   /// Lets a client write a step, which begins with the first of its writers.
   /// @error invalid_argument if the step is whole, lower than one that was begun before, has
-  /// another
-  ///        number of writers, or the client has begun it before; out_of_memory for a limit
+  ///        another number of writers, or the client has begun it before; out_of_memory for a limit
   /// `drops`: The reason why a step that begins with this client is dropped; empty: it is not.
   Result<const StepRecord*> begin(const ClientId& client, std::int64_t number, int writers,
                                   const std::string& drops = {});
   /// Returns whether begin() would add a client to a step that others have begun.
   bool joins(std::int64_t number) const;
-  /// Adds to what the step has.
+  /// Adds to what the step has: all of it, or nothing.
   /// @error not_found unless it is open and the client is within it; invalid_argument if it does
-  /// not
-  ///        fit what other writers have; out_of_memory for a limit
+  ///        not fit what is there, or an attribute has no value; out_of_memory for a limit
   Status add(const ClientId& client, StepId id, const StepContents& contents);
   /// Ends the client's part. Returns the record: a repeated request gets the same answer, and a
   /// step that is broken stays so.
   /// @error as add(); not_found if nothing is known of the step
   Result<const StepRecord*> end(const ClientId& client, StepId id, const StepContents& contents);
+  /// Returns the open step of that number within which the client is; 0: none.
+  StepId begun_by(const ClientId& client, std::int64_t number) const;
   /// Breaks a step within which the client is. Otherwise does nothing.
   void give_up(const ClientId& client, StepId id, const std::string& why);
 
@@ -89,31 +92,40 @@ class StepTable {
     std::string why;                     ///< Why there is none yet.
     std::vector<BrokenStep> broken;      ///< Passed by, in rising order.
   };
-  /// Finds a whole step. `next` waits for open ones that are lower.
+  /// Finds a whole step. `next` waits for open ones that are lower, and passes a broken one by when
+  /// it cannot be begun again.
   /// @error not_found for an exact one that was forgotten
   Result<Found> find(const StepQuery& query) const;
   /// Returns null if nothing is known of the step.
   const StepRecord* find(StepId id) const;
-  /// Returns the state of a step, freed if nothing is known of it.
+  /// Returns the state of a step: freed if nothing is known of it, and open if it is still to come.
   StepState state(StepId id) const;
+  /// Returns whether the highest step is broken, and may be begun again: readers wait for that, or
+  /// for a higher one.
+  bool may_begin_again() const;
   /// Returns whether clients write steps, or will: a step may have had writers that have not come.
   Ending ending() const;
 
   /// Returns the steps that have ended, or were freed, since the last call.
   std::vector<UnsettledStep> take_ended() { return std::exchange(ended_, {}); }
-  /// Returns ended steps that nobody settles, which the client does from now on.
+  /// Returns ended steps that nobody settles, which the client does from now on, but for those that
+  /// it could not settle before.
   std::vector<UnsettledStep> take_unsettled(ClientConnection client);
   /// Returns whether a step has ended and nobody settles it; the client does so from now on.
   bool take_unsettled(ClientConnection client, StepId id);
   /// Records that all servers know that the step has ended, or that the client could not tell them.
-  void settled(StepId id, StepState state, bool done);
-  /// The client settles nothing any more.
+  void settled(ClientConnection client, StepId id, StepState state, bool done);
+  /// The client settles nothing of what it was to settle: others do.
   void drop_settler(ClientConnection client);
+  /// Clients that could not settle a step may try again.
+  void settle_again();
 
   /// Frees a whole step. Returns whether it was there.
   bool free(StepId id);
-  /// Frees the whole step that has a variable at a version, which was discarded.
+  /// Frees the whole step that has a variable at a version, which a limit has discarded.
   void discarded(const std::string& variable, std::int64_t version);
+  /// A client has discarded a version of a variable, or deleted it: steps go on without it.
+  void remove(const std::string& variable, std::optional<std::int64_t> version = {});
 
   /// Returns the numbers of the whole steps.
   const std::set<std::int64_t>& whole() const { return whole_; }
@@ -133,9 +145,10 @@ class StepTable {
   void end_freed(StepRecord& record);
   const StepRecord* joined(std::int64_t number) const;
   static Status check_join(const ClientId& client, const StepRecord& record, int writers);
-  Status check_begin(std::int64_t number) const;
+  Status check_begin(std::int64_t number);
   void break_left(const StepRecord& higher);
   void trim();
+  bool forget_oldest_broken();
   void erase(StepId id);
 
   Limits limits_;
@@ -150,6 +163,7 @@ class StepTable {
   std::set<StepId> unsettled_;
   std::vector<UnsettledStep> ended_;  ///< Since the last take_ended().
   std::deque<StepId> broken_;         ///< In the order in which they broke.
+  std::deque<StepId> freed_;          ///< Those that not all servers know to be so.
   std::set<std::int64_t> whole_;      ///< Numbers.
   struct Writer {
     bool lost = false;

@@ -1,4 +1,6 @@
 // The end of a step: what was withheld of it becomes visible, or goes.
+#include <algorithm>
+
 #include "staging/server/object_store.hpp"
 
 namespace tranship::staging {
@@ -6,10 +8,11 @@ namespace tranship::staging {
 void ObjectStore::end_step(StepId step, StepState state) {
   const bool whole = state == StepState::whole;
   const WithheldStep withheld = steps_.end(step);
-  for (const auto& [number, order] : withheld.objects) {
-    const auto found = objects_.find(number);
-    if (found == objects_.end()) continue;  // its version was discarded
-    const ServerObject& object = found->second;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> by_order;
+  for (const auto& [number, order] : withheld.objects) by_order.emplace_back(order, number);
+  std::sort(by_order.begin(), by_order.end());  // an object may hide earlier ones of its step
+  for (const auto& [order, number] : by_order) {
+    const ServerObject& object = objects_.at(number);
     HeldVariable& variable = variables_.at(object.variable);
     variable.versions.end_withholding(object.version, step);
     if (whole) {
@@ -20,7 +23,7 @@ void ObjectStore::end_step(StepId step, StepState state) {
     }
   }
   for (const std::uint64_t number : withheld.entries) {
-    if (!entries_.contains(number)) continue;
+    if (!entries_.contains(number)) continue;  // it was hidden by one that was shown before
     const IndexEntry& entry = entries_.at(number);
     if (!whole) {
       drop_entry(number);
@@ -32,9 +35,10 @@ void ObjectStore::end_step(StepId step, StepState state) {
     // What its client has not confirmed, its primary alone knows.
     if (entry.state == IndexEntry::State::withheld) show_entry(number);
   }
-  for (const WithheldStep::Empty& empty : withheld.empties) {
-    if (whole) shown_.add(step, {empty.variable, empty.incarnation, empty.version});
-    end_empty(empty, step, whole);
+  for (const auto& [where, empty] : withheld.empties) {
+    const auto& [name, version] = where;
+    if (whole) shown_.add(step, {name, variables_.at(name).incarnation, version});
+    end_empty(name, version, empty, step, whole);
   }
   if (state == StepState::freed) free_step(step);
 }
@@ -59,18 +63,16 @@ void ObjectStore::drop_withheld(std::uint64_t number) {
   drop_if_unused(object.variable, object.version);
 }
 
-/// Makes a box without elements visible, or drops it, unless its version was discarded meanwhile.
-void ObjectStore::end_empty(const WithheldStep::Empty& empty, std::uint64_t step, bool whole) {
-  HeldVariable* variable = variables_.find(empty.variable);
-  if (variable == nullptr || variable->incarnation != empty.incarnation) return;
-  VersionIndex* version = variable->versions.find(empty.version);
-  if (version == nullptr) return;
-  version->end_put();
-  if (step != 0) variable->versions.end_withholding(empty.version, step);
-  if (whole) variable->versions.add_empty(empty.version, empty.box, empty.dimensions);
-  changes_.insert(empty.variable);
-  discard_excess(empty.variable, *variable);
-  if (!whole) drop_if_unused(empty.variable, empty.version);
+/// Makes a box without elements visible, or drops it. Its version is there: a put is under way.
+void ObjectStore::end_empty(const std::string& name, std::int64_t number,
+                            const WithheldStep::Empty& empty, std::uint64_t step, bool whole) {
+  HeldVariable& variable = variables_.at(name);
+  variable.versions.at(number).end_put();
+  if (step != 0) variable.versions.end_withholding(number, step);
+  if (whole) variable.versions.add_empty(number, empty.box, empty.dimensions);
+  changes_.insert(name);
+  discard_excess(name, variable);
+  if (!whole) drop_if_unused(name, number);
 }
 
 }  // namespace tranship::staging

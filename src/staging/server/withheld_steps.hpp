@@ -7,30 +7,25 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "staging/model/box.hpp"
 #include "staging/model/version_set.hpp"
 
 namespace tranship::staging {
 
-/// What one server withholds of a step. Objects and entries may have been discarded meanwhile.
+/// What one server withholds of a step.
 struct WithheldStep {
-  struct Object {
-    std::uint64_t number = 0;
-    std::uint64_t order = 0;  ///< Of its commit.
-  };
   /// A box without elements.
   struct Empty {
-    std::string variable;
-    std::uint64_t incarnation = 0;
-    std::int64_t version = 0;
     Box box;
     std::uint32_t dimensions = 0;  ///< As Extent::empty_dimensions.
   };
-  std::vector<Object> objects;
-  std::vector<std::uint64_t> entries;  ///< Numbers of index entries, from their begin on.
-  std::vector<Empty> empties;
+  std::map<std::uint64_t, std::uint64_t> objects;  ///< Orders of commits, by number.
+  std::set<std::uint64_t> entries;  ///< Numbers of index entries, from their begin on.
+  /// The first ones of each variable and version.
+  std::map<std::pair<std::string, std::int64_t>, Empty> empties;
+
+  bool empty() const { return objects.empty() && entries.empty() && empties.empty(); }
 };
 
 /// Withheld steps by their numbers, and those that have ended. Steps end nearly in the order of
@@ -45,6 +40,17 @@ class WithheldSteps {
   WithheldStep* find(std::uint64_t step) {
     const auto found = steps_.find(step);
     return found == steps_.end() ? nullptr : &found->second;
+  }
+  /// An object, or entry, is withheld no more.
+  void remove_object(std::uint64_t step, std::uint64_t number) {
+    remove(step, [&](WithheldStep& one) { one.objects.erase(number); });
+  }
+  void remove_entry(std::uint64_t step, std::uint64_t number) {
+    remove(step, [&](WithheldStep& one) { one.entries.erase(number); });
+  }
+  /// A version was discarded, of which the step may have a box without elements.
+  void remove_empty(std::uint64_t step, const std::string& variable, std::int64_t version) {
+    remove(step, [&](WithheldStep& one) { one.empties.erase({variable, version}); });
   }
   /// Removes a step, and remembers that it has ended.
   WithheldStep end(std::uint64_t step) {
@@ -62,6 +68,14 @@ class WithheldSteps {
   std::size_t size() const { return steps_.size(); }
 
  private:
+  template <typename Remove>
+  void remove(std::uint64_t step, const Remove& from) {
+    const auto found = steps_.find(step);
+    if (found == steps_.end()) return;
+    from(found->second);
+    if (found->second.empty()) steps_.erase(found);
+  }
+
   std::map<std::uint64_t, WithheldStep> steps_;
   VersionSet ended_{VersionSet::Excess::join, gaps_max};
 };

@@ -88,15 +88,15 @@ const std::tuple requests{
     protocol::BeginStep{-7, 4},
     protocol::AddToStep{6, contents},
     protocol::EndStep{6, contents},
-    protocol::GiveUpStep{6, "an exception"},
+    protocol::GiveUpStep{6, "an exception", -7},
     protocol::SettleStep{6, StepState::whole},
-    protocol::StepSettled{6, StepState::freed, true},
+    protocol::StepSettled{6, StepState::freed, true, {2}},
     protocol::QueryStep{6},
     protocol::FindStep{{VersionChoice::latest, -7}, true},
     protocol::MoreOfStep{6, 1, 2},
     protocol::FreeStep{6},
     protocol::SetAttributes{contents.attributes},
-    protocol::GetAttributes{"energy", 3},
+    protocol::GetAttributes{"energy", "dt"},
     protocol::DefineQueue{{8, QueueFull::drop_newest, 2, true}},
     protocol::JoinReaders{"viz", Sharing::round_robin, -7},
     protocol::LeaveReaders{"viz"},
@@ -123,14 +123,14 @@ const std::tuple replies{
     protocol::Objects{found(), 12},
     protocol::InlineData{3, "i1", 1, payload, 6},
     protocol::VersionFound{3, 6},
-    protocol::LeaseGranted{77, {{LeasedObject::State::here, 9, {4, 5, 6}, {1, 3}}, {}}},
+    protocol::LeaseGranted{77, {{LeasedObject::State::here, 9, {4, 5, 6}, {1, 3}, 6}, {}}},
     protocol::Recalled{{1, 256, 512}},
     protocol::Removed{5, true, orphans},
     protocol::Listed{{variable(), variable()}},
     protocol::ServerStatus{{1, "unix:@here", 100, 50, 25, 2, {"one", "two"}}},
     protocol::StepBegun{6, true, {{5, StepState::broken}}},
     protocol::StepsFreed{{{5, StepState::freed}}},
-    protocol::StepStateFound{StepState::broken, "a writer was lost", true},
+    protocol::StepStateFound{StepState::broken, "a writer was lost", true, {{5, StepState::whole}}},
     page,
     protocol::StepFound{6,
                         -7,
@@ -140,7 +140,7 @@ const std::tuple replies{
                         {{-8, "given up"}},
                         {{5, StepState::freed}},
                         page},
-    protocol::AttributesFound{contents.attributes, 3},
+    protocol::AttributesFound{contents.attributes, true},
 };
 
 template <typename Message>
@@ -245,12 +245,8 @@ TEST(values_arrive_as_they_were_sent) {
   EXPECT(put.object.box == object.box && put.object.version == -7 && put.checksum.crc == 5);
 }
 
-TEST(each_value_of_a_request_is_checked) {
+TEST(each_name_of_a_request_is_checked) {
   const auto put = one_of<protocol::Put>(requests);
-  for (const std::int64_t bytes :
-       {std::int64_t{0}, std::int64_t{-1}, element_bytes_most + 1, INT64_MAX}) {
-    refuses<protocol::Put>(put, [&](auto& one) { one.object.element_bytes = bytes; });
-  }
   for (const std::string& name : {std::string(), std::string(1025, 'x'), std::string("a\nb")}) {
     refuses<protocol::Put>(put, [&](auto& one) { one.object.variable = name; });
     refuses<protocol::Unindex>({entry}, [&](auto& one) { one.entry.variable = name; });
@@ -264,17 +260,18 @@ TEST(each_value_of_a_request_is_checked) {
     refuses<protocol::Finish>({"v"}, [&](auto& one) { one.variable = name; });
     refuses<protocol::FindExtent>({"v"}, [&](auto& one) { one.variable = name; });
   }
-  for (const std::uint32_t dimensions : {0U, 2U, 3U, ~0U}) {
-    refuses<protocol::PutEmpty>({nothing, 1},
-                                [&](auto& one) { one.empty_dimensions = dimensions; });
+}
+
+TEST(each_value_of_a_put_is_checked) {
+  const auto put = one_of<protocol::Put>(requests);
+  for (const std::int64_t bytes :
+       {std::int64_t{0}, std::int64_t{-1}, element_bytes_most + 1, INT64_MAX}) {
+    refuses<protocol::Put>(put, [&](auto& one) { one.object.element_bytes = bytes; });
   }
-  refuses<protocol::PutEmpty>({nothing, 1}, [](auto& one) { one.object.box.upper[0] = 6; });
-  refuses<protocol::FindExtent>({"v"},
-                                [](auto& one) { one.choice = static_cast<VersionChoice>(3); });
-  refuses<protocol::List>({"v"}, [](auto& one) { one.after = "a\nb"; });
   refuses<protocol::Put>(
       put, [](auto& one) { one.object.type = std::string(type_bytes_most + 1, 'f'); });
   refuses<protocol::Put>(put, [](auto& one) { one.object.incarnation = {5, 4}; });
+  refuses<protocol::Put>(put, [](auto& one) { one.object.step = step_max + 1; });
   refuses<protocol::Put>(put, [](auto& one) { one.checksum.known = 2; });
   refuses<protocol::Put>(put, [](auto& one) { one.object.box.upper[1] = 2; });
   refuses<protocol::Put>(put, [](auto& one) { one.object.box.lower[1] = -index_most - 1; });
@@ -285,6 +282,17 @@ TEST(each_value_of_a_request_is_checked) {
   refuses<protocol::Put>(put, [](auto& one) {  // the number of bytes overflows
     one.object.box = box_of({0}, {std::int64_t{1} << 61});
   });
+}
+
+TEST(each_value_of_a_request_is_checked) {
+  for (const std::uint32_t dimensions : {0U, 2U, 3U, ~0U}) {
+    refuses<protocol::PutEmpty>({nothing, 1},
+                                [&](auto& one) { one.empty_dimensions = dimensions; });
+  }
+  refuses<protocol::PutEmpty>({nothing, 1}, [](auto& one) { one.object.box.upper[0] = 6; });
+  refuses<protocol::FindExtent>({"v"},
+                                [](auto& one) { one.choice = static_cast<VersionChoice>(3); });
+  refuses<protocol::List>({"v"}, [](auto& one) { one.after = "a\nb"; });
   refuses<protocol::Get>({window},
                          [](auto& one) { one.get.choice = static_cast<VersionChoice>(3); });
   refuses<protocol::Begin>({object}, [](auto& one) { one.effort = static_cast<Effort>(0); });
@@ -297,7 +305,11 @@ TEST(each_value_of_a_request_is_checked) {
   refuses<protocol::Remove>({"v"}, [](auto& one) { one.number = deletion_max + 1; });
   refuses<protocol::Join>({1, 1, 2, "x"}, [](auto& one) { one.contact = ""; });
   refuses<protocol::Join>({1, 1, 2, "x"}, [](auto& one) { one.contact = std::string(257, 'x'); });
-  refuses<protocol::Put>(put, [](auto& one) { one.object.step = step_max + 1; });
+  refuses<protocol::DropOrphans>({}, [](auto& one) { one.index_server = -1; });
+  refuses<protocol::DropOrphans>({0, orphans}, [](auto& one) { one.orphans[0].primary = -1; });
+}
+
+TEST(each_value_of_a_request_about_steps_is_checked) {
   refuses<protocol::FindStep>({},
                               [](auto& one) { one.query.choice = static_cast<VersionChoice>(3); });
   for (const StepId id : {StepId{0}, step_max + 1}) {
@@ -309,6 +321,7 @@ TEST(each_value_of_a_request_is_checked) {
     refuses<protocol::SetAttributes>({contents.attributes},
                                      [&](auto& one) { one.attributes[0].variable = text; });
     refuses<protocol::GetAttributes>({}, [&](auto& one) { one.variable = text; });
+    refuses<protocol::GetAttributes>({}, [&](auto& one) { one.after = text; });
     refuses<protocol::EndStep>({6, contents},
                                [&](auto& one) { one.contents.variables[0].name = text; });
   }
@@ -336,11 +349,11 @@ TEST(each_value_of_a_request_is_checked) {
     refuses<protocol::TakeStep>({"viz"}, [&](auto& one) { one.group = name; });
     refuses<protocol::ReleaseStep>({"viz"}, [&](auto& one) { one.group = name; });
   }
-  refuses<protocol::DropOrphans>({}, [](auto& one) { one.index_server = -1; });
-  refuses<protocol::DropOrphans>({0, orphans}, [](auto& one) { one.orphans[0].primary = -1; });
+  refuses<protocol::StepSettled>({6, StepState::whole, true, {}},
+                                 [](auto& one) { one.lost.resize(servers_max + 1); });
 }
 
-TEST(each_value_of_a_reply_is_checked) {
+TEST(each_element_of_a_reply_is_checked) {
   const auto objects = one_of<protocol::Objects>(replies);
   const auto inside = one_of<protocol::InlineData>(replies);
   const auto declared = one_of<protocol::Declared>(replies);
@@ -355,6 +368,13 @@ TEST(each_value_of_a_reply_is_checked) {
   }
   refuses<protocol::InlineData>(
       inside, [](auto& one) { one.type = std::string(type_bytes_most + 1, 'i'); });
+}
+
+TEST(each_value_of_a_reply_is_checked) {
+  const auto objects = one_of<protocol::Objects>(replies);
+  const auto declared = one_of<protocol::Declared>(replies);
+  const auto listed = one_of<protocol::Listed>(replies);
+  const auto described = one_of<protocol::Described>(replies);
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].primary = -1; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.segment = -2; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.offset = -1; });
@@ -369,23 +389,6 @@ TEST(each_value_of_a_reply_is_checked) {
   refuses<protocol::Described>(described, [](auto& one) { one.bounds = box_of({0, 0}, {1, 1}); });
   refuses<protocol::Described>(described, [](auto& one) { one.awaited = -1; });
   refuses<protocol::Wait>({}, [](auto& one) { one.ending = static_cast<Ending>(3); });
-  refuses<protocol::Wait>({}, [](auto& one) { one.step = step_max + 1; });
-  refuses<protocol::Objects>(objects, [](auto& one) { one.found.step = step_max + 1; });
-  refuses<protocol::InlineData>(inside, [](auto& one) { one.step = step_max + 1; });
-  refuses<protocol::VersionFound>({3}, [](auto& one) { one.step = step_max + 1; });
-  refuses<protocol::ExtentFound>({}, [](auto& one) { one.extent.step = step_max + 1; });
-  refuses<protocol::StepBegun>({6}, [](auto& one) { one.id = 0; });
-  refuses<protocol::StepBegun>({6, false, {{5, StepState::whole}}},
-                               [](auto& one) { one.unsettled[0].id = 0; });
-  for (const std::uint32_t state : {0U, 5U}) {
-    refuses<protocol::StepStateFound>(
-        {}, [&](auto& one) { one.state = static_cast<StepState>(state); });
-  }
-  refuses<protocol::StepPage>(page, [](auto& one) { one.variables_left = list_max + 1; });
-  refuses<protocol::StepPage>(page, [](auto& one) { one.attributes_left = list_max + 1; });
-  refuses<protocol::StepFound>({}, [](auto& one) { one.id = step_max + 1; });
-  refuses<protocol::StepFound>({}, [](auto& one) { one.ending = static_cast<Ending>(3); });
-  refuses<protocol::AttributesFound>({}, [](auto& one) { one.left = list_max + 1; });
   const auto extent = one_of<protocol::ExtentFound>(replies);
   for (const std::uint32_t dimensions : {0U, 2U, ~0U}) {
     refuses<protocol::ExtentFound>(extent,
@@ -408,6 +411,38 @@ TEST(each_value_of_a_reply_is_checked) {
   });
   refuses<protocol::Listed>(listed, [](auto& one) { one.variables[0].traffic.puts.count = -1; });
   refuses<protocol::Listed>(listed, [](auto& one) { one.variables[0].name = "a\nb"; });
+}
+
+TEST(each_value_of_a_reply_about_steps_is_checked) {
+  refuses<protocol::Wait>({}, [](auto& one) { one.step = step_max + 1; });
+  refuses<protocol::Objects>(one_of<protocol::Objects>(replies),
+                             [](auto& one) { one.found.step = step_max + 1; });
+  refuses<protocol::InlineData>(one_of<protocol::InlineData>(replies),
+                                [](auto& one) { one.step = step_max + 1; });
+  refuses<protocol::VersionFound>({3}, [](auto& one) { one.step = step_max + 1; });
+  refuses<protocol::ExtentFound>({}, [](auto& one) { one.extent.step = step_max + 1; });
+  refuses<protocol::LeaseGranted>({1, {LeasedObject{}}},
+                                  [](auto& one) { one.objects[0].step = step_max + 1; });
+  const auto many = [](auto& one) {
+    one.unsettled.resize(unsettled_max + 1, {5, StepState::whole});
+  };
+  const auto strange = [](auto& one) { one.unsettled[0].id = 0; };
+  refuses<protocol::StepBegun>({6}, [](auto& one) { one.id = 0; });
+  refuses<protocol::StepBegun>({6, false, {{5, StepState::whole}}}, strange);
+  refuses<protocol::StepBegun>({6, false, {{5, StepState::whole}}},
+                               [](auto& one) { one.unsettled[0].state = StepState::open; });
+  refuses<protocol::StepBegun>({6}, many);
+  refuses<protocol::StepsFreed>({}, many);
+  for (const std::uint32_t state : {0U, 5U}) {
+    refuses<protocol::StepStateFound>(
+        {}, [&](auto& one) { one.state = static_cast<StepState>(state); });
+  }
+  refuses<protocol::StepStateFound>({}, many);
+  refuses<protocol::StepFound>({}, many);
+  refuses<protocol::StepPage>(page, [](auto& one) { one.variables_left = list_max + 1; });
+  refuses<protocol::StepPage>(page, [](auto& one) { one.attributes_left = list_max + 1; });
+  refuses<protocol::StepFound>({}, [](auto& one) { one.id = step_max + 1; });
+  refuses<protocol::StepFound>({}, [](auto& one) { one.ending = static_cast<Ending>(3); });
 }
 
 TEST(explanations_are_made_fit_to_be_shown) {

@@ -128,19 +128,67 @@ protocol::Put put_message(const PutRequest& request, std::int64_t value) {
   return {request, {{}, 128, fill}, {}};
 }
 
+/// Returns a random well-formed request about steps or attributes. `get` has a name, a version and
+/// a choice.
+fabric::MessageWriter some_request_about_steps(RequestKind kind, std::mt19937_64& random,
+                                               const GetRequest& get) {
+  const std::string& name = get.variable;
+  const StepContents contents{{{name, "i8", 8, get.box, 1}, {"v", "f4", 4, {}, 0}},
+                              {{"", name, std::to_string(random() % 3)}}};
+  const StepId id = random() % 99;
+  const auto some = [&] { return static_cast<std::uint32_t>(random() % 4); };
+  switch (kind) {
+    case RequestKind::begin_step:
+      return message_of(protocol::BeginStep{get.version, 1 + static_cast<int>(random() % 3)});
+    case RequestKind::add_to_step: return message_of(protocol::AddToStep{id, contents});
+    case RequestKind::end_step: return message_of(protocol::EndStep{id, contents});
+    case RequestKind::give_up_step:
+      return message_of(protocol::GiveUpStep{random() % 2 * id, name, get.version});
+    case RequestKind::settle_step:
+      return message_of(
+          protocol::SettleStep{random() % 9 + 1, static_cast<StepState>(random() % 3 + 2)});
+    case RequestKind::step_settled:
+      return message_of(protocol::StepSettled{
+          id, static_cast<StepState>(random() % 4 + 1), random() % 2 == 0, {1}});
+    case RequestKind::query_step: return message_of(protocol::QueryStep{id});
+    case RequestKind::find_step:
+      return message_of(protocol::FindStep{{get.choice, get.version}, random() % 2 == 0});
+    case RequestKind::more_of_step: return message_of(protocol::MoreOfStep{id, some(), some()});
+    case RequestKind::free_step: return message_of(protocol::FreeStep{id});
+    case RequestKind::define_queue: {
+      const auto full = static_cast<QueueFull>(random() % 4 + 1);
+      const auto readers = static_cast<int>(some());
+      return message_of(protocol::DefineQueue{{readers, full, readers, random() % 2 == 0}});
+    }
+    case RequestKind::join_readers: {
+      const auto sharing = static_cast<Sharing>(random() % 2 + 1);
+      return message_of(protocol::JoinReaders{name, sharing, get.version});
+    }
+    case RequestKind::leave_readers: return message_of(protocol::LeaveReaders{name});
+    case RequestKind::take_step:
+      return message_of(protocol::TakeStep{name, id, get.version, random() % 2 == 0});
+    case RequestKind::release_step: return message_of(protocol::ReleaseStep{name, id});
+    case RequestKind::set_attributes:
+      return message_of(protocol::SetAttributes{contents.attributes});
+    case RequestKind::get_attributes:
+      return message_of(protocol::GetAttributes{random() % 2 == 0 ? name : std::string(),
+                                                random() % 2 == 0 ? name : std::string()});
+    default: return fabric::MessageWriter().add(random());
+  }
+}
+
 /// Returns a random well-formed request of the protocol.
 fabric::MessageWriter some_request(std::mt19937_64& random) {
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
   const auto version = static_cast<std::int64_t>(random() % 6);
   PutRequest put = put_of(name, version);
   put.step = random() % 4 == 0 ? random() % 9 : 0;
-  const StepContents contents{{{name, "i8", 8, put.box, 1}, {"v", "f4", 4, {}, 0}},
-                              {{"", name, std::to_string(random() % 3)}}};
   const GetRequest get{name, static_cast<VersionChoice>(random() % 3), version, put.box, {}};
   const auto server = [&] { return static_cast<int>(random() % 3); };
   const protocol::IndexEntryId entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
-  switch (static_cast<RequestKind>(random() % 50)) {
+  const auto kind = static_cast<RequestKind>(random() % 50);
+  switch (kind) {
     case RequestKind::hello:
       return message_of(protocol::Hello{staging_version, "again", {random() % 3, 1}});
     case RequestKind::put: return message_of(put_message(put, 7));
@@ -194,42 +242,8 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::list: return message_of(protocol::List{name, version});
     case RequestKind::join: return message_of(protocol::Join{staging_version, 1, 1, "there"});
     case RequestKind::status: return message_of(protocol::QueryStatus{});
-    case RequestKind::begin_step: return message_of(protocol::BeginStep{version, server() + 1});
-    case RequestKind::add_to_step: return message_of(protocol::AddToStep{random() % 99, contents});
-    case RequestKind::end_step: return message_of(protocol::EndStep{random() % 99, contents});
-    case RequestKind::give_up_step: return message_of(protocol::GiveUpStep{random() % 99, name});
-    case RequestKind::settle_step:
-      return message_of(
-          protocol::SettleStep{random() % 9 + 1, static_cast<StepState>(random() % 3 + 2)});
-    case RequestKind::step_settled:
-      return message_of(protocol::StepSettled{
-          random() % 99, static_cast<StepState>(random() % 4 + 1), random() % 2 == 0});
-    case RequestKind::query_step: return message_of(protocol::QueryStep{random() % 99});
-    case RequestKind::find_step:
-      return message_of(protocol::FindStep{{get.choice, version}, random() % 2 == 0});
-    case RequestKind::more_of_step:
-      return message_of(protocol::MoreOfStep{random() % 99,
-                                             static_cast<std::uint32_t>(random() % 4),
-                                             static_cast<std::uint32_t>(random() % 4)});
-    case RequestKind::free_step: return message_of(protocol::FreeStep{random() % 99});
-    case RequestKind::define_queue: {
-      const auto full = static_cast<QueueFull>(random() % 4 + 1);
-      return message_of(protocol::DefineQueue{{server(), full, server(), random() % 2 == 0}});
-    }
-    case RequestKind::join_readers:
-      return message_of(
-          protocol::JoinReaders{name, static_cast<Sharing>(random() % 2 + 1), version});
-    case RequestKind::leave_readers: return message_of(protocol::LeaveReaders{name});
-    case RequestKind::take_step:
-      return message_of(protocol::TakeStep{name, random() % 99, version, random() % 2 == 0});
-    case RequestKind::release_step: return message_of(protocol::ReleaseStep{name, random() % 99});
-    case RequestKind::set_attributes:
-      return message_of(protocol::SetAttributes{contents.attributes});
-    case RequestKind::get_attributes:
-      return message_of(protocol::GetAttributes{random() % 2 == 0 ? name : std::string(),
-                                                static_cast<std::uint32_t>(random() % 4)});
+    default: return some_request_about_steps(kind, random, get);
   }
-  return fabric::MessageWriter().add(random());
 }
 
 /// Returns whether the request deletes the honest variable. Any client may do so; it would end the
