@@ -526,6 +526,15 @@ void bind_steps(nb::class_<BoundClient>& client) {
           },
           nb::arg("group"))
       .def(
+          "leave_readers_later",
+          [](BoundClient& self, const std::string& group) {
+            run([&] {
+              self.client->leave_readers_later(group);
+              return true;
+            });
+          },
+          nb::arg("group"))
+      .def(
           "discard_step",
           [](BoundClient& self, std::int64_t number, double timeout) {
             unwrap(run([&] { return self.client->discard_step(number, milliseconds(timeout)); }));

@@ -142,8 +142,14 @@ Result<PreparedPut> Catalog::begin_now(const PutRequest& request, std::int64_t e
       distribution_.storage_servers(request.variable, known->metadata.cells, request.box);
   const auto index_servers =
       distribution_.index_servers(request.variable, known->metadata.cells, request.box);
-  if (Status status = room_finder_.find(candidates, index_servers, put, end_ns); !status)
-    return status.error();
+  // A step that has broken meanwhile may be what fills the memory.
+  const auto look = [&]() -> Status {
+    if (request.step == 0) return {};
+    const auto settled = steps_.settle(request.step, end_ns);
+    return settled ? Status{} : Status(settled.error());
+  };
+  Status found = room_finder_.find(candidates, index_servers, put, end_ns, look);
+  if (!found) return found.error();
   if (put.stale) return put;
   if (Status status = room_finder_.index(index_servers, put); !status) {
     give_back(put);

@@ -29,6 +29,12 @@ constexpr int segments_mapped = 3;
 /// The threads that map a server's memory wait so long for an answer.
 constexpr std::chrono::seconds mapping_wait{5};
 
+/// Calls a function at the end of its scope.
+struct Ended {
+  std::function<void()> call;
+  ~Ended() { call(); }
+};
+
 Error closed_error() {
   return {ErrorCode::closed, "this client of the staging service was closed", "open another one"};
 }
@@ -298,6 +304,10 @@ Status Client::leave_readers(const std::string& group) {
   return call([&] { return catalog_.steps().leave(group); });
 }
 
+void Client::leave_readers_later(const std::string& group) {
+  if (const auto inside = enter()) catalog_.steps().leave_later(group);
+}
+
 Result<FoundStep> Client::take_step(const std::string& group, std::chrono::milliseconds timeout,
                                     std::vector<BrokenStep>* broken) {
   return call([&] { return catalog_.steps().take(group, end_ns(timeout), broken); });
@@ -337,13 +347,15 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
   const Field& field = array.view.mapping->fields()[0].field;
   PutRequest request{variable, version, *box, field.type, field.bytes};
   request.step = options.step;
-  if (Status status = catalog_.steps().check_open(options.step); !status) return status;
-  if (catalog_.steps().is_dropped(options.step)) return {};
+  StepClient& steps = catalog_.steps();
+  if (Status status = steps.begin_put(options.step); !status) return status;
+  const Ended ended{[&] { steps.end_put(options.step); }};
+  if (steps.is_dropped(options.step)) return {};
   const std::int64_t end = begin + std::chrono::nanoseconds(options.timeout).count();
   if (empty_dimensions != 0) {
     Status done = await(options.after, end);
     if (done) done = catalog_.put_empty(request, empty_dimensions, end);
-    if (done) catalog_.steps().add(options.step, {variable, field.type, field.bytes, {}, 0});
+    if (done) steps.add(options.step, {variable, field.type, field.bytes, {}, 0});
     return done;
   }
   Timed call(engine_.trace(), *links_,
@@ -354,7 +366,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
     call.note(NoWaits::met_now() ? "put off" : "failed", path.error().text());
     return path.error();
   }
-  catalog_.steps().add(options.step, {variable, field.type, field.bytes, *box, 1});
+  steps.add(options.step, {variable, field.type, field.bytes, *box, 1});
   const std::lock_guard lock(mutex_);
   traffic_of(variable).puts.add(1, array.view.bytes(), *path, links_->now_ns() - begin);
   return {};

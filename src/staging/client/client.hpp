@@ -126,6 +126,7 @@ class Client {
   Status define_queue(const StepQueue& queue);
   Status join_readers(const std::string& group, Sharing sharing, std::int64_t after);
   Status leave_readers(const std::string& group);
+  void leave_readers_later(const std::string& group);
   Result<FoundStep> take_step(const std::string& group, std::chrono::milliseconds timeout,
                               std::vector<BrokenStep>* broken = nullptr);
   Status release_step(const std::string& group, StepId step);

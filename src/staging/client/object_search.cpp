@@ -188,8 +188,7 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
     step = std::max(step, outcome.step);
     Box missing;
     const bool whole = status && find_parts(request.box, held.objects, held.parts, missing);
-    // A version that is whole stays so, whatever is withheld of it.
-    held.step = whole && request.choice == VersionChoice::exact ? 0 : step;
+    held.step = step;
     if (whole) return SearchOutcome(std::move(held));
     release(held);
     const bool vanished = !status && status.error().code == ErrorCode::not_found;

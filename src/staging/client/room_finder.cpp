@@ -28,7 +28,8 @@ Result<bool> RoomFinder::ask(int server, Effort effort, const std::vector<int>& 
 }
 
 Status RoomFinder::find(const std::vector<int>& candidates, const std::vector<int>& index_servers,
-                        PreparedPut& put, std::int64_t end_ns) {
+                        PreparedPut& put, std::int64_t end_ns,
+                        const std::function<Status()>& look) {
   while (true) {
     const std::uint64_t seen = requester_.notices();
     std::string why;
@@ -44,6 +45,7 @@ Status RoomFinder::find(const std::vector<int>& candidates, const std::vector<in
     const auto placed = ask(candidates[0], Effort::all, index_servers, put, why);
     if (!placed) return placed.error();
     if (*placed) return {};
+    if (Status status = look(); !status) return status;
     if (Status status = requester_.pause(seen, end_ns, why); !status) return status;
   }
 }

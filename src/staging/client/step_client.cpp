@@ -81,10 +81,24 @@ bool StepClient::is_dropped(StepId id) {
   return open != open_.end() && open->second.dropped;
 }
 
-Status StepClient::check_open(StepId id) {
+Status StepClient::begin_put(StepId id) {
   if (id == 0) return {};
   const std::lock_guard lock(mutex_);
-  return open_.contains(id) ? Status{} : Status(broken_step("this client has ended the step"));
+  const auto open = open_.find(id);
+  if (open == open_.end() || open->second.ends) {
+    return broken_step("this client has ended the step");
+  }
+  ++open->second.puts;
+  return {};
+}
+
+void StepClient::end_put(StepId id) {
+  if (id == 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto open = open_.find(id);
+  if (open == open_.end()) return;
+  --open->second.puts;
+  put_ended_.notify_all();
 }
 
 void StepClient::add(StepId id, const StepVariable& variable) {
@@ -144,9 +158,16 @@ Status StepClient::send_contents(StepId id, StepContents& contents, std::int64_t
 Status StepClient::end(StepId id, std::int64_t end_ns) {
   StepContents contents;
   {
-    const std::lock_guard lock(mutex_);
-    const auto open = open_.find(id);
-    if (open == open_.end()) return broken_step("");
+    std::unique_lock lock(mutex_);
+    auto open = open_.find(id);
+    if (open == open_.end() || open->second.ends) return broken_step("this client has ended it");
+    open->second.ends = true;
+    // Puts of other threads: each ends with its own timeout.
+    while (open->second.puts > 0) {
+      put_ended_.wait(lock);
+      open = open_.find(id);
+      if (open == open_.end()) return broken_step("it was given up");
+    }
     for (auto& [name, variable] : open->second.variables) contents.variables.push_back(variable);
     for (auto& [name, one] : open->second.attributes) contents.attributes.push_back(one);
     const bool dropped = open->second.dropped;
@@ -174,6 +195,7 @@ void StepClient::give_up(StepId id, const std::string& why) {
     const auto open = open_.find(id);
     if (open != open_.end() && open->second.dropped) return void(open_.erase(open));
     open_.erase(id);
+    put_ended_.notify_all();
   }
   if (requester_.servers() == 1) {
     requester_.send(first_server, message_of(protocol::GiveUpStep{id, why}));
@@ -285,14 +307,19 @@ Result<FoundStep> StepClient::take(const std::string& group, std::int64_t end_ns
       taken.known = passed.number;
       if (broken != nullptr) broken->push_back(passed);
     }
-    if (found->id != 0) taken.last = found->id;
-    {
+    const auto remember = [&] {
       const std::lock_guard lock(mutex_);
       taken_[group] = taken;
-    }
+    };
+    remember();
     if (found->id != 0) {
+      const StepId id = found->id;
       auto step = complete(std::move(*found), end_ns);
-      if (step || step.error().code != ErrorCode::not_found) return step;
+      const bool gone = !step && step.error().code == ErrorCode::not_found;
+      if (!step && !gone) return step;  // it is given again
+      taken.last = id;
+      remember();
+      if (step) return step;
       Status more = requester_.continue_search(rounds, end_ns, step.error().message);
       if (!more) return more.error();
       continue;
@@ -353,10 +380,14 @@ Status StepClient::define(const StepQueue& queue) {
 Status StepClient::join(const std::string& group, Sharing sharing, std::int64_t after) {
   ReplyBuffer reply;
   const protocol::JoinReaders request{group, sharing, after};
-  const auto joined = requester_.ask(first_server, request, reply);
-  const std::lock_guard lock(mutex_);
-  if (joined) taken_[group] = {};
-  return joined ? Status{} : Status(joined.error());
+  const auto joined = ask(request, reply);
+  if (!joined) return joined.error();
+  {
+    const std::lock_guard lock(mutex_);
+    taken_[group] = {};
+  }
+  settle_all(joined->unsettled, reply.end_ns);
+  return {};
 }
 
 Status StepClient::leave(const std::string& group) {
@@ -365,6 +396,10 @@ Status StepClient::leave(const std::string& group) {
   if (!left) return left.error();
   settle_all(left->unsettled, reply.end_ns);
   return {};
+}
+
+void StepClient::leave_later(const std::string& group) {
+  requester_.send(first_server, message_of(protocol::LeaveReaders{group}));
 }
 
 Status StepClient::release(const std::string& group, StepId id) {

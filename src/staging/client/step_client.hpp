@@ -1,6 +1,7 @@
 // Steps and attributes, as a client writes and reads them.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -36,8 +37,10 @@ class StepClient {
   Result<StepId> begin(std::int64_t number, int writers, std::int64_t end_ns);
   /// Returns whether this client has begun the step, and it was dropped.
   bool is_dropped(StepId id);
-  /// @error not_found unless this client is within the step; never for step 0
-  Status check_open(StepId id);
+  /// A put within a step begins, or has ended; end() waits for all. Without effect for step 0.
+  /// @error not_found unless this client is within the step
+  Status begin_put(StepId id);
+  void end_put(StepId id);
   /// Records that a box was put within a step, if it is not 0; end() sends it. No bounds: it has no
   /// elements.
   void add(StepId id, const StepVariable& variable);
@@ -68,6 +71,8 @@ class StepClient {
   /// Those of ReaderGroups, for this client. take() waits as find() does.
   Status join(const std::string& group, Sharing sharing, std::int64_t after);
   Status leave(const std::string& group);
+  /// Leaves without waiting for the answer.
+  void leave_later(const std::string& group);
   Result<FoundStep> take(const std::string& group, std::int64_t end_ns,
                          std::vector<BrokenStep>* broken = nullptr);
   Status release(const std::string& group, StepId id);
@@ -95,12 +100,15 @@ class StepClient {
   Result<FoundStep> complete(protocol::StepFound found, std::int64_t end_ns);
 
   RequestSender& requester_;
+  std::condition_variable put_ended_;
   std::mutex mutex_;  ///< Guards what follows.
   struct Open {
     std::map<std::string, StepVariable> variables;
     /// By variable and key.
     std::map<std::pair<std::string, std::string>, Attribute> attributes;
     bool dropped = false;
+    int puts = 0;       ///< Under way.
+    bool ends = false;  ///< Whether end() was called.
   };
   std::map<StepId, Open> open_;  ///< Steps that this client writes.
   struct Taken {

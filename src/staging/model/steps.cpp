@@ -16,7 +16,7 @@ Status merge(StepVariable& into, const StepVariable& more) {
                      more.type + " by another writer, or other dimensions",
                  "delete the variable, or use another name"};
   }
-  into.boxes += more.boxes;
+  if (__builtin_add_overflow(into.boxes, more.boxes, &into.boxes)) into.boxes = INT64_MAX;
   if (into.bounds && more.bounds) {
     into.bounds = around(*into.bounds, *more.bounds);
   } else if (more.bounds) {

@@ -65,7 +65,7 @@ std::uint64_t VersionHistory::withheld_beside(VersionChoice choice, std::int64_t
   const auto none = withheld_.end();
   auto one = none;
   if (choice == VersionChoice::exact) {
-    one = found ? none : withheld_.find(version);
+    one = withheld_.find(version);
   } else if (choice == VersionChoice::next) {
     one = withheld_.upper_bound(version);
     if (one != none && found && one->first > *found) one = none;

@@ -513,7 +513,7 @@ struct DefineQueue {
 /// group has released them.
 struct JoinReaders {
   static constexpr RequestKind kind = RequestKind::join_readers;
-  using Reply = Done;
+  using Reply = StepsFreed;
   std::string group{};
   Sharing sharing = Sharing::demand;
   std::int64_t after = 0;  ///< Of the group, for its first member.

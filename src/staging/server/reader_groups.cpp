@@ -56,6 +56,7 @@ Status ReaderGroups::join(const ClientId& client, const std::string& name, Shari
                                                " readers, which is the limit"};
   }
   group.members.push_back(client);
+  free_released();  // the group may begin behind steps that nobody has released
   return {};
 }
 
@@ -65,30 +66,39 @@ void ReaderGroups::hand_out(Group& group, std::int64_t number) {
   group.queues[group.members[group.turn++]].push_back(number);
 }
 
-void ReaderGroups::remove(const ClientId& client, const std::string& name) {
+/// Removes a member that leaves, or is lost.
+void ReaderGroups::remove(const ClientId& client, const std::string& name, bool leaves) {
   Group& group = groups_.at(name);
   const auto member = std::find(group.members.begin(), group.members.end(), client);
   const auto place = static_cast<std::size_t>(member - group.members.begin());
   group.members.erase(member);
   if (group.turn > place) --group.turn;
-  std::set<std::int64_t> left;
-  if (const auto queue = group.queues.extract(client)) {
-    left.insert(queue.mapped().begin(), queue.mapped().end());
-  }
+  std::set<std::int64_t> held;
   for (const auto& [number, holder] : group.held) {
-    if (holder == client) left.insert(number);
+    if (holder == client) held.insert(number);
   }
-  for (const std::int64_t number : left) group.held.erase(number);
+  for (const std::int64_t number : held) group.held.erase(number);
   group.last.erase(client);
   if (!group.members.empty()) {
-    group.returned.merge(left);
+    group.returned.merge(held);
+    const auto queue = group.queues.extract(client);
+    if (queue) group.returned.insert(queue.mapped().begin(), queue.mapped().end());
     return;
   }
-  left.merge(group.returned);
   groups_.erase(name);
-  for (const std::int64_t number : left) {
-    const bool kept = steps_.whole().contains(number) && !is_pinned(number) && !is_needed(number);
-    if (kept) (void)steps_.free(steps_.at(number).id);
+  for (const std::int64_t number : held) {
+    const bool goes = leaves && steps_.whole().contains(number) && !is_pinned(number);
+    if (goes && !is_needed(number)) (void)steps_.free(steps_.at(number).id);
+  }
+}
+
+/// Forgets steps that were freed by others.
+void ReaderGroups::forget_freed() {
+  const auto is_freed = [&](std::int64_t one) { return !steps_.whole().contains(one); };
+  for (auto& [name, group] : groups_) {
+    std::erase_if(group.held, [&](const auto& one) { return is_freed(one.first); });
+    std::erase_if(group.returned, is_freed);
+    for (auto& [client, queue] : group.queues) std::erase_if(queue, is_freed);
   }
 }
 
@@ -97,7 +107,7 @@ void ReaderGroups::leave(const ClientId& client, const std::string& name) {
   if (found == groups_.end()) return;
   const auto& members = found->second.members;
   if (std::find(members.begin(), members.end(), client) == members.end()) return;
-  remove(client, name);
+  remove(client, name, true);
   free_released();
 }
 
@@ -107,23 +117,18 @@ bool ReaderGroups::lost(const ClientId& client) {
     const auto& members = group.members;
     if (std::find(members.begin(), members.end(), client) != members.end()) of.push_back(name);
   }
-  for (const std::string& name : of) remove(client, name);
+  for (const std::string& name : of) remove(client, name, false);
   if (!of.empty()) free_released();
   return !of.empty();
 }
 
 /// Returns the number of the step that the member gets next; nothing if none is whole.
 std::optional<std::int64_t> ReaderGroups::next_for(Group& group, const ClientId& client) {
-  const auto forget_freed = [&](auto& numbers) {
-    std::erase_if(numbers, [&](std::int64_t one) { return !steps_.whole().contains(one); });
-  };
-  forget_freed(group.returned);
   if (!group.returned.empty()) {
     return group.returned.extract(group.returned.begin()).value();
   }
   while (group.sharing == Sharing::round_robin) {
     std::deque<std::int64_t>& queue = group.queues[client];
-    forget_freed(queue);
     if (!queue.empty()) {
       const std::int64_t number = queue.front();
       queue.pop_front();
@@ -148,6 +153,7 @@ Result<StepTable::Found> ReaderGroups::take(const ClientId& client, const std::s
   if (std::find(group.members.begin(), group.members.end(), client) == group.members.end()) {
     return no_member(name);
   }
+  forget_freed();
   StepTable::Found answer;
   if (const auto last = group.last.find(client);
       last != group.last.end() && last->second != received) {
@@ -167,7 +173,12 @@ Result<StepTable::Found> ReaderGroups::take(const ClientId& client, const std::s
     group.held.emplace(*number, client);
     answer.record = &steps_.at(*number);
     group.last[client] = answer.record->id;
+    return answer;
   }
+  // What others hold may come back.
+  const auto is_busy = [](const auto& one) { return !one.second.empty(); };
+  answer.awaits =
+      !group.held.empty() || std::any_of(group.queues.begin(), group.queues.end(), is_busy);
   return answer;
 }
 
@@ -196,6 +207,7 @@ bool ReaderGroups::is_pinned(std::int64_t number) const {
 
 /// Frees what each group has released.
 void ReaderGroups::free_released() {
+  forget_freed();
   if (groups_.empty()) return;
   std::int64_t taken = INT64_MAX;  // by all groups
   for (const auto& [name, group] : groups_) taken = std::min(taken, group.after);
@@ -218,7 +230,7 @@ std::string ReaderGroups::holders(std::int64_t number) const {
   return "the readers " + names + " have not released " + step_of(number);
 }
 
-ReaderGroups::Admission ReaderGroups::admit(std::int64_t number) {
+ReaderGroups::Admission ReaderGroups::admit(const ClientId& client, std::int64_t number) {
   if (steps_.joins(number)) return {};
   std::size_t readers = 0;
   for (const auto& [name, group] : groups_) readers += group.members.size();
@@ -232,9 +244,11 @@ ReaderGroups::Admission ReaderGroups::admit(std::int64_t number) {
   for (const std::int64_t one : steps_.whole()) {
     if (!is_pinned(one)) kept.push_back(one);
   }
-  const auto full = [&] {
-    return kept.size() + steps_.open() >= static_cast<std::size_t>(queue_.steps);
-  };
+  // A writer that has ended its steps may begin one more: others that are behind may have left the
+  // open ones out, which only shows when all have begun a higher one.
+  const std::size_t most =
+      static_cast<std::size_t>(queue_.steps) + (steps_.has_left_open(client) ? 1 : 0);
+  const auto full = [&] { return kept.size() + steps_.open() >= most; };
   if (!full()) return {};
   if (queue_.full == QueueFull::drop_oldest) {
     const auto is_held = [&](std::int64_t one) {

@@ -20,7 +20,7 @@ namespace tranship::staging {
 /// Each group gets each whole step once, by one of its members, who holds it until he releases it.
 /// Laws: while there are groups, a whole step is freed when each of them has released it; what a
 /// member held that has left, or is lost, goes to another one. A group without members is none:
-/// what its last member held counts as released, and what it had not taken is kept for others. The
+/// what its last member held when it left counts as released, and all else is kept for others. The
 /// first whole step is kept if the queue says so. Costs are linear in the number of groups, and in
 /// that of the steps that they hold. Not thread-safe.
 class ReaderGroups {
@@ -61,7 +61,7 @@ class ReaderGroups {
     std::string why;  ///< Why it waits, or is dropped.
   };
   /// Says whether a step may begin; frees the oldest one if the queue says so.
-  Admission admit(std::int64_t number);
+  Admission admit(const ClientId& client, std::int64_t number);
 
  private:
   struct Group {
@@ -77,7 +77,8 @@ class ReaderGroups {
     bool needs(std::int64_t number) const;
   };
 
-  void remove(const ClientId& client, const std::string& name);
+  void remove(const ClientId& client, const std::string& name, bool leaves);
+  void forget_freed();
   static void hand_out(Group& group, std::int64_t number);
   std::optional<std::int64_t> next_for(Group& group, const ClientId& client);
   bool is_needed(std::int64_t number) const;

@@ -220,6 +220,13 @@ void Service::copy_beside(const Copy& copy) {
   copy();
 }
 
+/// Checks a put on the first server, which knows the steps and their writers.
+Status Service::check_step(ClientConnection from, StepId step) const {
+  if (step == 0 || !is_first() || steps_.is_within(clients_.at(from).id, step)) return {};
+  return Error{ErrorCode::not_found, "this client is not within the step, or the step is broken",
+               "begin the next step"};
+}
+
 Result<std::size_t> Service::on(ClientConnection from, const protocol::Put& put,
                                 ReplyTo<protocol::Put> reply) {
   const PutRequest& request = put.object;
@@ -229,6 +236,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Put& put,
   if (request.box.points() * request.element_bytes != bytes || bytes > data_bytes()) {
     return unreadable();
   }
+  if (Status status = check_step(from, request.step); !status) return status.error();
   if (is_stale(request.variable, request.incarnation)) return reply(protocol::Stale{});
   if (put.checksum.known != 0 && put.checksum.crc != crc32c(data)) {
     return Error{ErrorCode::io, "an object arrived with other bytes than those that were put"};
@@ -251,6 +259,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Begin& re
   const PutRequest& put = request.object;
   if (std::ssize(request.index_servers) > options_.servers) return unreadable();
   if (draining_) return closing();
+  if (Status status = check_step(from, put.step); !status) return status.error();
   if (is_stale(put.variable, put.incarnation)) return reply(protocol::Stale{});
   auto begun = store_.begin(
       from, put, {request.effort, request.request_id, request.ready, request.index_servers});
@@ -536,6 +545,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::PutEmpty&
                                 ReplyTo<protocol::PutEmpty> reply) {
   const PutRequest& object = request.object;
   if (draining_) return closing();
+  if (Status status = check_step(from, object.step); !status) return status.error();
   if (is_stale(object.variable, object.incarnation)) return reply(protocol::Stale{});
   const Status status = store_.put_empty(from, object, request.empty_dimensions);
   if (!status) return status.error();

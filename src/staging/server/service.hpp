@@ -245,6 +245,7 @@ class Service {
   void end(ClientConnection from, bool cleanly);
   void conclude();
   void settle_ended_steps();
+  Status check_step(ClientConnection from, StepId step) const;
   ObjectStore::Options store_options();
   static Error closing();
   bool is_first() const { return options_.store.server == 0; }

@@ -76,7 +76,7 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::BeginStep
                                 ReplyTo<protocol::BeginStep> reply) {
   if (!is_first()) return not_the_first();
   if (draining_) return closing();
-  const auto admission = readers_.admit(request.number);
+  const auto admission = readers_.admit(clients_.at(from).id, request.number);
   if (admission.waits) return wait(from, steps_watch, admission.why, reply);
   const bool readers_wait = steps_.may_begin_again();
   const auto record = steps_.begin(clients_.at(from).id, request.number, request.writers,
@@ -154,7 +154,7 @@ Result<std::size_t> Service::step_found(ClientConnection from, Result<StepTable:
   if (!found) return found.error();
   protocol::StepFound answer;
   answer.why = std::move(found->why);
-  answer.ending = steps_.ending();
+  answer.ending = found->awaits ? Ending::none : steps_.ending();
   const auto broken_most = std::min<std::ptrdiff_t>(std::ssize(found->broken), 8);
   answer.broken.assign(found->broken.begin(), found->broken.begin() + broken_most);
   answer.unsettled = steps_.take_unsettled(from);
@@ -208,7 +208,9 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::JoinReade
   const Status status =
       readers_.join(clients_.at(from).id, request.group, request.sharing, request.after);
   changes_.insert(steps_watch);
-  return status ? reply(protocol::Done{}) : Answer(status.error());
+  if (!status) return status.error();
+  settle_ended_steps();
+  return reply(protocol::StepsFreed{steps_.take_unsettled(from)});
 }
 
 Result<std::size_t> Service::on(ClientConnection from, const protocol::LeaveReaders& request,

@@ -218,6 +218,18 @@ StepId StepTable::begun_by(const ClientId& client, std::int64_t number) const {
   return writer->second.within.contains(known->second) ? known->second : 0;
 }
 
+bool StepTable::has_left_open(const ClientId& client) const {
+  const auto writer = clients_.find(client);
+  if (writer == clients_.end() || !writer->second.within.empty()) return false;
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](StepId id) { return records_.at(id).parts.contains(client); });
+}
+
+bool StepTable::is_within(const ClientId& client, StepId id) const {
+  const auto writer = clients_.find(client);
+  return writer != clients_.end() && writer->second.within.contains(id);
+}
+
 void StepTable::give_up(const ClientId& client, StepId id, const std::string& why) {
   StepRecord* record = part_of(client, id);
   if (record == nullptr) return;
@@ -227,6 +239,8 @@ void StepTable::give_up(const ClientId& client, StepId id, const std::string& wh
 
 void StepTable::end_whole(StepRecord& record) {
   record.state = StepState::whole;
+  for (const std::string& variable : record.removed) record.variables.erase(variable);
+  deaths_ = 0;  // those who wrote it go on
   open_.erase(record.id);
   unsettled_.insert(record.id);
   ended_.push_back({record.id, StepState::whole});
@@ -454,6 +468,10 @@ void StepTable::discarded(const std::string& variable, std::int64_t version) {
 }
 
 void StepTable::remove(const std::string& variable, std::optional<std::int64_t> version) {
+  for (const StepId id : open_) {
+    StepRecord& record = records_.at(id);
+    if (!version || *version == record.number) record.removed.insert(variable);
+  }
   for (const std::int64_t number : whole_) {
     if (!version || *version == number)
       records_.at(by_number_.at(number)).variables.erase(variable);

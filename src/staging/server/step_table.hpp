@@ -32,6 +32,7 @@ struct StepRecord {
   std::string why;       ///< Why it is broken.
   std::map<std::string, StepVariable> variables;
   std::map<std::pair<std::string, std::string>, std::string> attributes;
+  std::set<std::string> removed{};            ///< Variables that were discarded while it was open.
   std::int64_t bytes = 0;                     ///< Of the variables' and attributes' texts.
   bool settled = false;                       ///< Whether all servers know its state.
   std::optional<ClientConnection> settler{};  ///< The client that tells them.
@@ -77,6 +78,8 @@ class StepTable {
   Result<const StepRecord*> end(const ClientId& client, StepId id, const StepContents& contents);
   /// Returns the open step of that number within which the client is; 0: none.
   StepId begun_by(const ClientId& client, std::int64_t number) const;
+  /// Returns whether the step is open, and the client within it.
+  bool is_within(const ClientId& client, StepId id) const;
   /// Breaks a step within which the client is. Otherwise does nothing.
   void give_up(const ClientId& client, StepId id, const std::string& why);
 
@@ -91,6 +94,7 @@ class StepTable {
     const StepRecord* record = nullptr;  ///< Whole; null: there is none yet.
     std::string why;                     ///< Why there is none yet.
     std::vector<BrokenStep> broken;      ///< Passed by, in rising order.
+    bool awaits = false;                 ///< Whether one may come whatever writers do.
   };
   /// Finds a whole step. `next` waits for open ones that are lower, and passes a broken one by when
   /// it cannot be begun again.
@@ -132,6 +136,8 @@ class StepTable {
   /// Returns the record of a whole step.
   const StepRecord& at(std::int64_t number) const { return records_.at(by_number_.at(number)); }
   std::size_t open() const { return open_.size(); }
+  /// Returns whether the client is within no step, and has ended its part of an open one.
+  bool has_left_open(const ClientId& client) const;
   /// Returns the number of the first step that became whole.
   std::optional<std::int64_t> first_whole() const { return first_whole_; }
   /// Returns whether any step was begun.
