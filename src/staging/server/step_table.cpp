@@ -161,12 +161,7 @@ Status StepTable::add(const ClientId& client, StepId id, const StepContents& con
     if (found == record->attributes.end()) {
       bytes += bytes_of(attribute);
     } else if (found->second != attribute.value) {
-      return Error{ErrorCode::invalid_argument,
-                   "the attribute " + in_quotes(attribute.key) + " of " +
-                       (attribute.variable.empty() ? step_of(record->number)
-                                                   : in_quotes(attribute.variable)) +
-                       " has another value by another writer",
-                   "let one writer set it, or all the same"};
+      return has_another_value(attribute, found->second, step_of(record->number));
     }
   }
   if (bytes > limits_.attribute_bytes) {
