@@ -122,10 +122,25 @@ def test_coroutines(profile: str, tmp_path: Path) -> None:
 
 
 def test_as_labelled_arrays(profile: str, tmp_path: Path) -> None:
-    names = run_block("to_xarray", profile, tmp_path)
+    names = run_block("density", profile, tmp_path)
     assert names["corner"] == 2.0
     assert names["sums"].values.tolist() == [0, 2048, 4096]
     assert names["steps"].chunks == ((1, 1, 1), (16,) * 4, (32,))
+
+
+def test_arrays_with_labels(profile: str, tmp_path: Path) -> None:
+    names = run_block("tropics", profile, tmp_path)
+    wind, tropics = names["wind"], names["tropics"]
+    assert names["seen"].coords.to_dataset().identical(wind.coords.to_dataset())
+    assert tropics.identical(wind.rename("wind").sel(lat=slice(-23.4, 23.4), lon=slice(90, 180)))
+    assert tropics.shape == (16, 33) and tropics.units == "m/s"
+
+
+def test_data_sets(profile: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = run_block("put_dataset", profile, tmp_path)
+    assert names["seen"].coords.to_dataset().identical(names["plate"].coords.to_dataset())
+    printed = [line.split(" a plate ") for line in capsys.readouterr().out.splitlines()]
+    assert printed == [["0", "0.0"], ["1", "1024.0"], ["2", "2048.0"]]
 
 
 def test_couple_two_codes(profile: str, tmp_path: Path) -> None:

@@ -18,8 +18,33 @@ __all__ = [
     "StepAttributes",
     "decoded",
     "encoded",
+    "is_reserved",
     "missing",
 ]
+
+RESERVED = ":"
+"""Keys that begin with it say what a variable's data mean: see labels.py."""
+
+
+def is_reserved(key: str) -> bool:
+    """Returns whether a key is none of a user."""
+    return key.startswith(RESERVED)
+
+
+def user_key(key: Any) -> str:
+    """Returns the name of an attribute that a user sets or deletes.
+
+    Raises:
+        InvalidArgument: It is no text, or begins with a colon.
+    """
+    name = check_text("an attribute's name", key)
+    if is_reserved(name):
+        raise InvalidArgument(
+            f"the attribute {shown(name)} is kept for what a put of an xarray.DataArray says of a "
+            "variable",
+            "give a name that does not begin with a colon",
+        )
+    return name
 
 
 def plain(value: Any) -> Any:
@@ -94,7 +119,9 @@ class Attributes(MutableMapping[str, Any]):
 
     def _all(self) -> dict[str, Any]:
         return {
-            key: decoded(key, text) for _, key, text in self._core.attributes_of(self._variable)
+            key: decoded(key, text)
+            for _, key, text in self._core.attributes_of(self._variable)
+            if not is_reserved(key)
         }
 
     def _whose(self) -> str:
@@ -107,12 +134,13 @@ class Attributes(MutableMapping[str, Any]):
         return found[key]
 
     def __setitem__(self, key: str, value: Any) -> None:
-        self._core.set_attributes([(self._variable, *encoded(key, value))])
+        self._core.set_attributes([(self._variable, *encoded(user_key(key), value))])
 
     def __delitem__(self, key: str) -> None:
-        if key not in self:
-            raise missing(self._whose(), "attribute", key, self)
-        self._core.set_attributes([(self._variable, check_text("an attribute's name", key), "")])
+        name = user_key(key)
+        if name not in self:
+            raise missing(self._whose(), "attribute", name, self)
+        self._core.set_attributes([(self._variable, name, "")])
 
     def __contains__(self, key: object) -> bool:
         return key in self._all()
@@ -127,7 +155,7 @@ class Attributes(MutableMapping[str, Any]):
         """Sets several attributes with one request."""
         pairs = dict(*args, **values)
         self._core.set_attributes(
-            [(self._variable, *encoded(key, value)) for key, value in pairs.items()]
+            [(self._variable, *encoded(user_key(key), value)) for key, value in pairs.items()]
         )
 
     def __repr__(self) -> str:
@@ -142,7 +170,7 @@ class PendingAttributes(dict[str, Any]):
     """
 
     def __setitem__(self, key: str, value: Any) -> None:
-        encoded(key, value)
+        encoded(user_key(key), value)
         super().__setitem__(key, value)
 
     def update(self, *args: Any, **values: Any) -> None:
@@ -152,11 +180,11 @@ class PendingAttributes(dict[str, Any]):
 
 
 class StepAttributes(Mapping[str, Any]):
-    """The attributes of a whole step, or of a variable in it."""
+    """The attributes of a whole step, or of a variable in it, without those that are reserved."""
 
     def __init__(self, whose: str, values: Mapping[str, Any]) -> None:
         self._whose = whose
-        self._values = dict(values)
+        self._values = {key: value for key, value in values.items() if not is_reserved(key)}
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._values:

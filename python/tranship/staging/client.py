@@ -25,8 +25,6 @@ from ..closing import Closing, close_at_exit, refuse_pickling
 from ..engine import Engine
 from ..errors import Error, InvalidArgument
 from .arguments import (
-    as_elements,
-    at_origin,
     check_copy,
     check_element,
     check_flag,
@@ -40,9 +38,11 @@ from .arguments import (
 from .attributes import Attributes
 from .communicator import Communicator, agree_on_failure, broadcast_contact, receive_contact
 from .following import Gaps, VersionFollower
-from .futures import WAITS, Awaitable, Job, Waits, Workers
+from .futures import WAITS, Awaitable, Workers
 from .gets import ALONE_S, Gets
-from .reader import GET_S, Corner, Info, Version
+from .labelled_puts import LabelledPuts, ReadyPut
+from .puts import Puts
+from .reader import GET_S, Corner, Info, Lower, Version
 from .step_writer import StepWriter
 from .steps import QueueFull, Share, Start, StepFollower, Steps
 from .subscription import Subscription
@@ -63,7 +63,7 @@ CLOSED = "this client of the staging service was closed", "open another one"
 
 
 @guard_methods
-class Staging(Gets, Closing):
+class Staging(Gets, Puts, Closing):
     """A client of the staging service, of one server or of several.
 
     Any thread may use it. Close it, or use it in a ``with`` statement, when nothing more will be
@@ -128,6 +128,7 @@ class Staging(Gets, Closing):
         failure: BaseException | None = None
         try:
             self._open(where, engine, label, seconds, settings)
+            self._labels = LabelledPuts(self._core)
             self._workers = Workers("tranship-staging", WORKERS, self._core, *CLOSED)
         except BaseException as raised:
             failure = raised
@@ -209,7 +210,7 @@ class Staging(Gets, Closing):
         name: str,
         version: SupportsIndex,
         array: Any,
-        lower: Corner | None = None,
+        lower: Lower | None = None,
         *,
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
@@ -228,8 +229,11 @@ class Staging(Gets, Closing):
                 any strides, of up to 16 dimensions; a number, a text, or a list, as `numpy.asarray`
                 makes an array of it. Elements have up to 1 MiB: structures are put whole. An array
                 without elements says that this process has nothing there; it may lie outside of the
-                domain.
-            lower: First indices of the box; None: all 0. The box is as large as the array.
+                domain. Of an xarray.DataArray also its coordinates are put, each as a variable of
+                its own ("energy:x"), and the names of its dimensions and its attributes are kept:
+                `to_xarray` gives them back. The first put decides the order of the dimensions.
+            lower: First indices of the box; None: all 0. The box is as large as the array. Those of
+                an xarray.DataArray also by name: ``{"x": 128}``.
             timeout: Seconds.
             after: Events of `Engine.copy` that write the array: it is read when they have ended,
                 and the server finds room meanwhile. Work in the stream that a GPU's array
@@ -247,51 +251,12 @@ class Staging(Gets, Closing):
             Error: An event failed, and nothing was put; or a limit of the server was reached, and
                 the message names the limit and its setting.
         """
-        array = put_array(array)
-        self._put(name, version, array, lower, after, checksum, check_seconds("timeout", timeout))
-
-    def _put_in_step(
-        self,
-        step: int,
-        name: str,
-        version: int,
-        array: Any,
-        lower: Corner | None,
-        timeout: float,
-        after: Event | Iterable[Event] | None,
-        checksum: bool,
-    ) -> None:
-        array = put_array(array)
         seconds = check_seconds("timeout", timeout)
-        self._put(name, version, array, lower, after, checksum, seconds, step=step)
-
-    def _put(
-        self,
-        name: str,
-        version: SupportsIndex,
-        array: Any,
-        lower: Corner | None,
-        after: Event | Iterable[Event] | None,
-        checksum: bool,
-        seconds: float,
-        waits: bool = True,
-        step: int = 0,
-    ) -> bool:
-        """Puts an array; returns False if it would have to wait, and must not."""
-        array, text = as_elements(array)
-        array, corner = at_origin(array) if lower is None else (array, corner_of("lower", lower))
-        return self._core.put(
-            variable_name(name),
-            whole_version(version),
-            array,
-            corner,
-            seconds,
-            after,
-            check_flag("checksum", checksum),
-            text,
-            waits,
-            step,
-        )
+        labelled = self._labels.ready(name, version, array, lower, seconds)
+        if labelled is None:
+            self._put(name, version, put_array(array), lower, after, checksum, seconds)
+        else:
+            self._put_in_step(0, labelled, whole_version(version), seconds, after, checksum)
 
     def nothing(self, name: str, version: SupportsIndex) -> None:
         """Says that this process has nothing in a version of a variable, which need not exist yet.
@@ -316,7 +281,7 @@ class Staging(Gets, Closing):
         name: str,
         version: SupportsIndex,
         array: Any,
-        lower: Corner | None = None,
+        lower: Lower | None = None,
         *,
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
@@ -329,43 +294,20 @@ class Staging(Gets, Closing):
 
         The array must stay as it is until then. Several puts may run at a time; they end in any
         order. close() waits for all of them. With `after`, room is found when the events have
-        ended. Any number of puts and gets may wait: none of them keeps others from running.
+        ended. Any number of puts and gets may wait: none of them keeps others from running. The
+        labels of an xarray.DataArray are sent, and arrays of Dask are computed, within the call.
 
         Raises:
-            InvalidArgument: `timeout` is no number, or the list is no array.
+            InvalidArgument: `timeout` is no number, or the list is no array; or a DataArray does
+                not fit the variable.
             Error: There is no thread for it; nothing was begun.
             Closed: This client was closed.
         """
-        return self._put_async_in_step(0, name, version, array, lower, timeout, after, checksum)
-
-    def _put_async_in_step(
-        self,
-        step: int,
-        name: str,
-        version: SupportsIndex,
-        array: Any,
-        lower: Corner | None,
-        timeout: float,
-        after: Event | Iterable[Event] | None,
-        checksum: bool,
-    ) -> Awaitable[None]:
-        array = in_calling_thread(put_array(array))
-        events = list(after) if isinstance(after, Iterable) else after
-        begun: list[Job] = []
-
-        def attempt(left: float, waits: bool) -> Waits | None:
-            done = self._put(name, version, array, lower, events, checksum, left, waits, step)
-            return None if done else WAITS
-
-        def wake(_: Event) -> None:
-            for job in begun:
-                self._workers.wake(job)
-
-        for event in events if isinstance(events, list) else [events]:
-            if isinstance(event, Event) and not event.done():
-                event.add_done_callback(wake)
-        begun.append(self._workers.run(attempt, check_seconds("timeout", timeout), lasting=True))
-        return begun[0].future
+        seconds = check_seconds("timeout", timeout)
+        puts = self._labels.ready(name, version, array, lower, seconds)
+        if puts is None:
+            puts = [ReadyPut(name, put_array(array), lower)]
+        return self._put_async_in_step(0, puts, version, seconds, after, checksum)
 
     def get_async(
         self,
@@ -689,26 +631,35 @@ class Staging(Gets, Closing):
         """Returns a variable as a lazy xarray.DataArray, which gets its values when they are used.
 
         Selections (``isel``, ``sel``, brackets) limit what is got to the smallest box around
-        their indices. The coordinates are the variable's indices, so that
-        ``sel(d0=slice(-3, 5))`` selects from -3 to 5, both included, as xarray does. Close the
-        client when nothing more will be computed from the array.
+        their indices. Close the client when nothing more will be computed from the array.
+
+        What was put as an xarray.DataArray, or within a Dataset, has its names of dimensions, its
+        coordinates and its attributes again. Coordinates are got at once: the call waits until the
+        values are there, and ``sel`` selects by them. Of all other variables the coordinates are
+        the variable's own indices, so that ``sel(d0=slice(-3, 5))`` selects from -3 to 5, both
+        included, as xarray does. What a step says of its variables is known once it is whole.
 
         Args:
             name: Variable name; the call waits until the variable exists.
             version: A version, which need not exist yet; "latest": the highest one that covers
-                the box now; several, or "all" that are held now: along a first dimension "version".
+                the box now; several, or "all" that are held now: along a first dimension "version",
+                with coordinates that differ between them.
             lower: First indices of the box; None: of all that was ever put to the variable.
             upper: One past its last indices; None: the same.
             chunks: Chunks as for xarray.DataArray.chunk: makes a Dask array, each chunk a get of
                 its own, on Dask's threads. None: no Dask; values are kept once they were got.
-            dims: Names of the dimensions; None: d0, d1 and so on.
+            dims: Names of the dimensions, in place of those that the variable was put with and of
+                its coordinates; None: these, or else d0, d1 and so on.
             timeout: Seconds for each get, and for the variable to exist; None: as `get`.
 
         Raises:
             Error: xarray is not installed, or for `chunks` Dask.
-            InvalidArgument: Not as many corners or names as the variable has dimensions.
-            Timeout: Nothing has been put to the variable; for "latest": no version covers the box.
-            NotFound: For "all": no version is held.
+            InvalidArgument: Not as many corners or names as the variable has dimensions; or
+                versions have other dimensions, or other labels along one.
+            Timeout: Nothing has been put to the variable; for "latest": no version covers the box;
+                a version with coordinates was not there in time.
+            NotFound: For "all": no version is held. A version has only a part of a coordinate, or
+                was discarded.
         """
         try:
             from .xarray_view import open_array
@@ -744,15 +695,17 @@ class Staging(Gets, Closing):
         return [dict(info) for info in self._core.servers()]
 
     def discard(self, name: str, version: SupportsIndex) -> None:
-        """Discards a version. Gets that read it go on; puts to it fail.
+        """Discards a version, with its coordinates. Gets that read it go on; puts to it fail.
 
         Raises:
             NotFound: There is no such version.
         """
         self._core.discard(variable_name(name), whole_version(version))
+        self._labels.discard_coordinates(name, whole_version(version))
 
     def delete(self, name: str) -> None:
-        """Deletes a variable: its versions, its definition, and the record of producers that died.
+        """Deletes a variable: its versions, its definition, and the record of producers that died;
+        its attributes, and the variables of its coordinates.
 
         Afterwards the next put decides anew what the variable is, and
         versions that were discarded may be put again. Gets that read a version go on;
@@ -762,8 +715,10 @@ class Staging(Gets, Closing):
         Raises:
             NotFound: No server has such a variable.
         """
-        self._core.remove(variable_name(name))
+        coordinates = self._labels.forget(variable_name(name))
+        self._core.remove(name)
         self._known.discard(name)
+        self._labels.delete(coordinates)
 
     def __exit__(self, kind: object = None, *_: object) -> None:
         if kind is None:

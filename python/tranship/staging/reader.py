@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, SupportsIndex
 
@@ -13,11 +13,13 @@ from .. import _core
 from ..errors import InvalidArgument
 from .arguments import check_box
 
-__all__ = ["FIRST", "GET_S", "Corner", "Info", "Reader", "VariableBox", "Version"]
+__all__ = ["FIRST", "GET_S", "Corner", "Info", "Lower", "Reader", "VariableBox", "Version"]
 
 Version = SupportsIndex | Literal["latest"]
 Corner = Sequence[SupportsIndex]
 """Indices of a corner of a box, one for each dimension."""
+Lower = Corner | Mapping[str, SupportsIndex]
+"""The lower corner of an array with names of dimensions: also by name."""
 Info = dict[str, Any]
 
 GET_S = 30.0

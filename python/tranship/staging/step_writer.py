@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, SupportsIndex
 
 from .. import _core
 from .._core import Event
-from ..arguments import check_seconds, guard_methods
+from ..arguments import check_seconds, guard_methods, shown
 from ..closing import refuse_pickling
 from ..errors import Error, InvalidArgument
-from .arguments import variable_name
+from .arguments import put_array, variable_name
 from .attributes import PendingAttributes, encoded
 from .futures import Awaitable
-from .reader import Corner
+from .labelled_puts import ReadyPut, StepLabels, is_dataset, taken_apart
+from .reader import Lower
+
+if TYPE_CHECKING:
+    import xarray
+
+    from .xarray_parts import Part
 
 __all__ = ["StepWriter", "VariableWriter"]
 
@@ -27,11 +34,9 @@ class Putter(Protocol):
     def _put_in_step(
         self,
         step: int,
-        name: str,
+        puts: Sequence[ReadyPut],
         version: int,
-        array: Any,
-        lower: Corner | None,
-        timeout: float,
+        seconds: float,
         after: Event | Iterable[Event] | None,
         checksum: bool,
     ) -> None: ...
@@ -39,11 +44,9 @@ class Putter(Protocol):
     def _put_async_in_step(
         self,
         step: int,
-        name: str,
-        version: int,
-        array: Any,
-        lower: Corner | None,
-        timeout: float,
+        puts: Sequence[ReadyPut],
+        version: SupportsIndex,
+        seconds: float,
         after: Event | Iterable[Event] | None,
         checksum: bool,
     ) -> Awaitable[None]: ...
@@ -66,7 +69,7 @@ class VariableWriter:
     def put(
         self,
         array: Any,
-        lower: Corner | None = None,
+        lower: Lower | None = None,
         *,
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
@@ -78,7 +81,7 @@ class VariableWriter:
     def put_async(
         self,
         array: Any,
-        lower: Corner | None = None,
+        lower: Lower | None = None,
         *,
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
@@ -118,6 +121,7 @@ class StepWriter:
         self._ended = False
         self.dropped = False
         self._variables: dict[str, PendingAttributes] = {}
+        self._labels = StepLabels()
         self._begun: list[Future[None]] = []
 
     def __enter__(self) -> StepWriter:
@@ -172,6 +176,8 @@ class StepWriter:
                 for key, value in values.items():
                     name, text = encoded(key, value)
                     self._staging._core.set_step_attribute(self._id, variable, name, text)
+            for label in self._labels.items():
+                self._staging._core.set_step_attribute(self._id, *label)
         except BaseException as failure:
             self._give_up(f"{type(failure).__name__}: {failure}")
             raise
@@ -212,7 +218,7 @@ class StepWriter:
         self,
         name: str,
         array: Any,
-        lower: Corner | None = None,
+        lower: Lower | None = None,
         *,
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
@@ -224,28 +230,83 @@ class StepWriter:
             InvalidArgument: The step has ended, or has not begun.
             NotFound: It is broken: another writer has died in it, or given it up.
         """
-        self._check_open()
-        self._staging._put_in_step(
-            self._id, name, self.number, array, lower, timeout, after, checksum
-        )
+        seconds = check_seconds("timeout", timeout)
+        puts = self._ready(name, array, lower)
+        self._staging._put_in_step(self._id, puts, self.number, seconds, after, checksum)
 
     def put_async(
         self,
         name: str,
         array: Any,
-        lower: Corner | None = None,
+        lower: Lower | None = None,
         *,
         timeout: float = 30.0,
         after: Event | Iterable[Event] | None = None,
         checksum: bool = False,
     ) -> Awaitable[None]:
         """Begins a `put` and returns a future; the step ends when it has, or fails as it does."""
-        self._check_open()
+        seconds = check_seconds("timeout", timeout)
+        puts = self._ready(name, array, lower)
         begun = self._staging._put_async_in_step(
-            self._id, name, self.number, array, lower, timeout, after, checksum
+            self._id, puts, self.number, seconds, after, checksum
         )
         self._begun.append(begun)
         return begun
+
+    def put_dataset(
+        self,
+        dataset: xarray.Dataset,
+        lower: Mapping[str, SupportsIndex] | None = None,
+        *,
+        timeout: float = 30.0,
+        checksum: bool = False,
+    ) -> None:
+        """Puts all of an xarray.Dataset: each variable and each coordinate under its own name.
+
+        Its attributes become those of the step. Coordinates are shared: where data sets, or blocks
+        of one, have a coordinate of the same name, it has the same values in the same place.
+
+        Args:
+            dataset: The data set; arrays of Dask are computed.
+            lower: First indices of its box by dimension, as in ``{"x": 128}``; None: all 0.
+            timeout: Seconds.
+            checksum: As of `Staging.put`.
+
+        Raises:
+            InvalidArgument: Something does not fit the variables, or they cannot have it: the text
+                names it. Nothing of the data set was put.
+            Error: As of `Staging.put`.
+        """
+        seconds = check_seconds("timeout", timeout)
+        self._check_open()
+        if not is_dataset(dataset):
+            raise InvalidArgument(
+                f"dataset={shown(dataset)} is no xarray.Dataset",
+                'put an array by its name, as in step["energy"].put(array)',
+            )
+        from .xarray_parts import parts_of_dataset
+
+        taken = parts_of_dataset(dataset, lower)
+        puts = self._labels.ready(taken.parts, taken.coords)
+        self._add_attributes(taken.parts)
+        self.attributes.update({key: json.loads(text) for key, text in taken.attrs.items()})
+        self._staging._put_in_step(self._id, puts, self.number, seconds, None, checksum)
+
+    def _ready(self, name: str, array: Any, lower: Lower | None) -> list[ReadyPut]:
+        """Returns what is put for an array, the values last."""
+        self._check_open()
+        parts = taken_apart(name, array, lower)
+        if parts is None:
+            return [ReadyPut(name, put_array(array), lower)]
+        puts = self._labels.ready(parts)
+        self._add_attributes(parts)
+        return puts
+
+    def _add_attributes(self, parts: list[Part]) -> None:
+        for part in parts:
+            if part.attrs:
+                attributes = self._variables.setdefault(part.name, PendingAttributes())
+                attributes.update({key: json.loads(text) for key, text in part.attrs.items()})
 
     def __getitem__(self, name: str) -> VariableWriter:
         """Returns a variable to put to, which need not exist yet."""

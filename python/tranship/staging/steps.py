@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import importlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +13,19 @@ import numpy.typing as npt
 from ..arguments import check_seconds, check_text, check_whole, guard_methods, shown
 from ..arrays.dtypes import dtype_of
 from ..closing import refuse_pickling
-from ..errors import InvalidArgument, NotFound
-from .arguments import box_of_index, corner_of, whole_version
+from ..errors import Error, InvalidArgument, NotFound
+from .arguments import box_of_index, check_box, corner_of, whole_version
 from .attributes import StepAttributes, decoded, missing
 from .following import Gaps, warn_skipped
 from .futures import WAITS
 from .reader import FIRST, GET_S, Corner, Info, Reader, VariableBox
 from .versions import Followed
+
+if TYPE_CHECKING:
+    import xarray
+
+    from .xarray_labels import StepSource
+    from .xarray_view import Chunks
 
 __all__ = ["Step", "StepFollower", "StepVariable", "Steps"]
 
@@ -45,10 +52,10 @@ class StepVariable:
         attributes: What the step has of them.
     """
 
-    def __init__(
-        self, staging: Reader, number: int, info: Info, attributes: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, step: Step, info: Info, attributes: Mapping[str, Any]) -> None:
+        staging, number = step._staging, step.number
         self._staging = staging
+        self._of = step
         self.name = str(info["name"])
         self.step = number
         self.dtype: np.dtype[Any] = dtype_of(info["type"])
@@ -142,6 +149,44 @@ class StepVariable:
             )
         return self.get() if dtype is None else self.get().astype(dtype)
 
+    def to_xarray(
+        self,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        *,
+        chunks: Chunks = None,
+        dims: Sequence[Hashable] | None = None,
+    ) -> xarray.DataArray:
+        """Returns it as a lazy xarray.DataArray, as `Staging.to_xarray` does.
+
+        Args:
+            lower: First indices of the box; None: those of all that the step has.
+            upper: One past its last indices; None: the same.
+            chunks: As of `Staging.to_xarray`.
+            dims: Names of the dimensions; None: those that it was put with, with its coordinates,
+                or else d0, d1 and so on.
+
+        Raises:
+            Error: xarray is not installed, or for `chunks` Dask.
+            InvalidArgument: Not as many corners or names as the variable has dimensions.
+            NotFound: The step has only a part of a coordinate, or was discarded.
+        """
+        view = xarray_module("xarray_view")
+        first = self.lower if lower is None else tuple(corner_of("lower", lower))
+        last = self.upper if upper is None else tuple(corner_of("upper", upper))
+        if not len(first) == len(last) == len(self.lower):
+            raise InvalidArgument(
+                f'from {first} to {last} is no box of "{self.name}", which has {len(self.lower)} '
+                "dimensions",
+                "give a lower and an upper bound for each",
+            )
+        check_box(first, last)
+        box = VariableBox(first, last, self.dtype)
+        found: xarray.DataArray = view.open_variable(
+            self._of._source(), self.name, box, chunks, dims
+        )
+        return found
+
     def __len__(self) -> int:
         """Returns the extent of the first dimension.
 
@@ -207,9 +252,44 @@ class Step(Mapping[str, StepVariable]):
     def __getitem__(self, name: str) -> StepVariable:
         if name not in self._infos:
             raise missing(f"step {self.number}", "variable", name, self._infos)
-        return StepVariable(
-            self._staging, self.number, self._infos[name], self._attributes.get(name, {})
+        return StepVariable(self, self._infos[name], self._attributes.get(name, {}))
+
+    def to_xarray(
+        self, variables: Sequence[str] | None = None, *, chunks: Chunks = None
+    ) -> xarray.Dataset:
+        """Returns the step as a lazy xarray.Dataset, which gets values when they are used.
+
+        Its coordinates are there at once. Dimensions of a variable without names are called
+        ``energy_d0``, ``energy_d1`` and so on. The attributes of the step are those of the data
+        set.
+
+        Args:
+            variables: Names of variables, which come with the coordinates along their dimensions;
+                None: all.
+            chunks: As of `Staging.to_xarray`.
+
+        Raises:
+            InvalidArgument: Two variables lie elsewhere along a dimension of the same name, or have
+                coordinates of the same name with other values: name those that fit.
+            Error: xarray is not installed, or for `chunks` Dask.
+            NotFound: The step has only a part of a coordinate, or was discarded; or it has no such
+                variable.
+        """
+        xarray_step = xarray_module("xarray_step")
+        names = [variables] if isinstance(variables, str) else variables
+        every = {name: self[name] for name in [*self, *(names or ())]}
+        boxes = {key: VariableBox(one.lower, one.upper, one.dtype) for key, one in every.items()}
+        found: xarray.Dataset = xarray_step.open_dataset(
+            self._source(), boxes, self.attributes, names, chunks
         )
+        return found
+
+    def _source(self) -> StepSource:
+        """Returns the step as coordinates are read from it."""
+        source: StepSource = xarray_module("xarray_labels").StepSource(
+            self._staging, self.number, self._infos, self._attributes
+        )
+        return source
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._infos)
@@ -229,6 +309,18 @@ class Step(Mapping[str, StepVariable]):
 
     def __repr__(self) -> str:
         return f"<Step {self.number}: {', '.join(self._infos) or 'no variables'}>"
+
+
+def xarray_module(name: str) -> Any:
+    """Returns one of the modules of this folder that need xarray.
+
+    Raises:
+        Error: xarray is not installed.
+    """
+    try:
+        return importlib.import_module(f".{name}", __package__)
+    except ImportError as error:
+        raise Error(f"to_xarray needs xarray ({error})", "pip install xarray") from error
 
 
 class StepFollower:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import uuid
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Literal, NoReturn, SupportsIndex
 
 import numpy as np
@@ -16,10 +16,13 @@ from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from ..errors import Closed, Error, InvalidArgument, NotFound, PeerLost, Timeout
-from .arguments import corner_of, whole_version
+from .arguments import corner_of, is_empty, whole_version
+from .attributes import is_reserved
+from .labels import Labels, labels_of
 from .reader import GET_S, Corner, Reader, VariableBox
+from .xarray_labels import StepSource, VersionSource, coordinates, same_labels, stacked
 
-__all__ = ["Chunks", "Versions", "open_array"]
+__all__ = ["Chunks", "Versions", "open_array", "open_variable"]
 
 Versions = SupportsIndex | Literal["latest", "all"] | Sequence[SupportsIndex]
 Chunks = int | Literal["auto"] | dict[Any, Any] | tuple[Any, ...] | None
@@ -130,8 +133,7 @@ def open_array(
     timeout: float | None,
 ) -> xr.DataArray:
     """Returns a lazy array; see Staging.to_xarray."""
-    if chunks is not None and importlib.util.find_spec("dask") is None:
-        raise Error("to_xarray needs Dask for chunks", "pip install dask, or leave chunks out")
+    check_chunks(chunks)
     seconds = GET_S if timeout is None else timeout
     whole = lower is None and upper is None
     bounds = staging._box(name, None, None, timeout)
@@ -145,28 +147,129 @@ def open_array(
             "give a lower and an upper bound for each dimension, the lower one not above the other",
         )
     versions = versions_of(staging, name, version, first, last, seconds)
-    several = [] if isinstance(versions, int) else [VERSION]
-    boxes = [f"d{k}" for k in range(len(first))] if dims is None else list(dims)
-    if len({*several, *boxes}) != len(several) + len(first):
-        raise InvalidArgument(
-            f'dims={boxes} does not name the {len(first)} dimensions of "{name}"',
-            f'give {len(first)} different names; "{VERSION}" is the dimension of several versions',
-        )
-    coords: dict[Hashable, Any] = {
-        dim: pd.RangeIndex(a, b, name=dim) for dim, a, b in zip(boxes, first, last, strict=True)
-    }
-    attrs: dict[str, Any] = {"variable": name}
-    if isinstance(versions, int):
-        attrs["version"] = versions
+    single = isinstance(versions, int)
+    numbers = [versions] if isinstance(versions, int) else list(versions)
+    sources = [VersionSource.of(staging, number, seconds) for number in numbers]
+    rank = None if dims is not None else len(first)
+    its = [
+        labels_of(name, without_labels(source.attributes(name), dims), rank) for source in sources
+    ]
+    labels = same_labels(name, numbers, its) if numbers else Labels()
+    if labels.coords:  # they were put before the values
+        if single and whole:
+            bounds = staging._version_box(name, "exact", numbers[0], seconds)[1]
+            first, last = bounds.lower, bounds.upper
+        elif not is_empty(first, last):
+            for number in numbers:
+                staging._core.wait(name, "exact", number, list(first), list(last), seconds)
+    several = [] if single else [VERSION]
+    boxes = names_of(name, several, dims if labels.dims is None else labels.dims, len(first))
+    coords: dict[Hashable, Any] = {}
+    attrs: dict[str, Any] = dict(labels.attrs)
+    if labels.dims is None:
+        coords |= {dim: index_of(dim, a, b) for dim, a, b in zip(boxes, first, last, strict=True)}
+        attrs = {"variable": name, **({"version": versions} if single else {}), **attrs}
     else:
-        coords[VERSION] = list(versions)
+        corners = [dict(zip(labels.dims, corner, strict=True)) for corner in (first, last)]
+        found = [coordinates(source, labels, *corners) for source in sources]
+        coords |= found[0] if single else stacked(name, numbers, found, VERSION)
+    if not single:
+        coords[VERSION] = numbers
     array = StagedArray(staging, name, versions, first, last, bounds.dtype, seconds)
+    return lazy_array(array, [*several, *boxes], coords, attrs, chunks)
+
+
+def lazy_array(
+    array: StagedArray,
+    dims: Sequence[Hashable],
+    coords: Mapping[Hashable, Any],
+    attrs: Mapping[str, Any],
+    chunks: Chunks,
+) -> xr.DataArray:
+    """Returns an array of xarray that gets its values when they are used."""
     lazy = keep(array) if chunks is None else indexing.LazilyIndexedArray(array)
-    variable = xr.Variable([*several, *boxes], lazy, attrs)
-    found = xr.DataArray(variable, coords=coords, name=name)
+    variable = xr.Variable(dims, lazy, dict(attrs))
+    found = xr.DataArray(variable, coords=coords, name=array.name)
     if isinstance(chunks, tuple):
         chunks = dict(zip(found.dims, chunks, strict=True))
     return found if chunks is None else found.chunk(chunks)
+
+
+def index_of(dim: Hashable, first: int, last: int) -> Any:
+    """Returns the variable's own indices as labels of a dimension."""
+    return pd.RangeIndex(first, last, name=dim)
+
+
+def without_labels(attributes: dict[str, Any], dims: object) -> dict[str, Any]:
+    """Returns the attributes without labels if the caller has given names of dimensions."""
+    if dims is None:
+        return attributes
+    return {key: value for key, value in attributes.items() if not is_reserved(key)}
+
+
+def names_of(
+    name: str, several: list[str], dims: Sequence[Hashable] | None, rank: int
+) -> list[Hashable]:
+    """Returns the names of a variable's dimensions: d0, d1 and so on if none were given.
+
+    Raises:
+        InvalidArgument: There are more or fewer than dimensions, or one is there twice.
+    """
+    names: list[Hashable] = [f"d{k}" for k in range(rank)] if dims is None else list(dims)
+    if len({*several, *names}) != len(several) + rank:
+        raise InvalidArgument(
+            f'dims={names} does not name the {rank} dimensions of "{name}"',
+            f'give {rank} different names; "{VERSION}" is the dimension of several versions',
+        )
+    return names
+
+
+def check_chunks(chunks: Chunks) -> None:
+    """Checks that there is what makes chunks.
+
+    Raises:
+        Error: Dask is not installed.
+    """
+    if chunks is not None and importlib.util.find_spec("dask") is None:
+        raise Error("to_xarray needs Dask for chunks", "pip install dask, or leave chunks out")
+
+
+def open_variable(
+    source: StepSource,
+    name: str,
+    box: VariableBox,
+    chunks: Chunks,
+    dims: Sequence[Hashable] | None,
+    unnamed: str = "d",
+) -> xr.DataArray:
+    """Returns a variable of a whole step as a lazy array.
+
+    Args:
+        source: The step.
+        name: Name of the variable.
+        box: The box that the array has.
+        chunks: As of Staging.to_xarray.
+        dims: Names of the dimensions; None: those that the step says.
+        unnamed: What comes before the numbers of dimensions without names.
+    """
+    check_chunks(chunks)
+    rank = None if dims is not None else len(box.lower)
+    labels = labels_of(name, without_labels(source.attributes(name), dims), rank)
+    coords: dict[Hashable, Any] = {}
+    attrs = dict(labels.attrs)
+    names: Sequence[Hashable]
+    if labels.dims is None:
+        given = [f"{unnamed}{k}" for k in range(len(box.lower))] if dims is None else dims
+        names = names_of(name, [], given, len(box.lower))
+        corners = zip(names, box.lower, box.upper, strict=True)
+        coords |= {dim: index_of(dim, a, b) for dim, a, b in corners}
+        attrs = {"variable": name, "version": source.step, **attrs}
+    else:
+        names = labels.dims
+        lower, upper = (dict(zip(labels.dims, one, strict=True)) for one in (box.lower, box.upper))
+        coords |= coordinates(source, labels, lower, upper)
+    array = StagedArray(source.staging, name, source.step, box.lower, box.upper, box.dtype, GET_S)
+    return lazy_array(array, names, coords, attrs, chunks)
 
 
 def bounds_of(

@@ -32,4 +32,21 @@ Status check_key(const std::string& key) {
                    " bytes without control characters, unlike " + in_quotes(key, 64)};
 }
 
+Error has_another_value(const Attribute& attribute, const std::string& known,
+                        const std::string& step) {
+  const std::string by = step.empty() ? "" : " by another writer";
+  if (attribute.key == ":dims" && !attribute.variable.empty()) {
+    return {ErrorCode::invalid_argument,
+            in_quotes(attribute.variable) + " has the dimensions " + known +
+                (step.empty() ? "" : " in " + step) + by + ", not " + attribute.value,
+            "give the same names in the same order, or delete the variable"};
+  }
+  const std::string all = step.empty() ? "the run" : step;
+  return {ErrorCode::invalid_argument,
+          "the attribute " + in_quotes(attribute.key) + " of " +
+              (attribute.variable.empty() ? all : in_quotes(attribute.variable)) +
+              " has another value" + by,
+          "let one writer set it, or all the same"};
+}
+
 }  // namespace tranship::staging

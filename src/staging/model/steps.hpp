@@ -95,4 +95,13 @@ Status merge(StepVariable& into, const StepVariable& more);
 /// @error invalid_argument unless it is plain text of 1 to name_bytes_most bytes
 Status check_key(const std::string& key);
 
+/// Attributes whose keys begin with this say what the data of a variable mean, such as ":dims", the
+/// names of its dimensions. They have one value until the variable is deleted.
+constexpr char reserved_prefix = ':';
+
+/// Returns the error of an attribute that has another value, `known`, already: in a step, as
+/// step_of() calls it, or if that is empty, outside of steps.
+Error has_another_value(const Attribute& attribute, const std::string& known,
+                        const std::string& step);
+
 }  // namespace tranship::staging

@@ -10,8 +10,12 @@ Status AttributeTable::set(const std::vector<Attribute>& attributes) {
     const auto known = by_variable_.find(attribute.variable);
     auto [found, is_new] = changed.try_emplace(attribute.variable);
     if (is_new && known != by_variable_.end()) found->second = known->second;
+    const auto before = found->second.find(attribute.key);
     if (attribute.value.empty()) {
       found->second.erase(attribute.key);
+    } else if (attribute.key.starts_with(reserved_prefix) && before != found->second.end() &&
+               before->second != attribute.value) {
+      return has_another_value(attribute, before->second, "");
     } else {
       found->second[attribute.key] = attribute.value;
     }

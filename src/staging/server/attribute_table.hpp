@@ -20,6 +20,7 @@ class AttributeTable {
   explicit AttributeTable(const Limits& limits) : limits_(limits) {}
 
   /// Sets all of them, or none. An empty value deletes.
+  /// @error invalid_argument if one with the reserved prefix has another value already
   /// @error out_of_memory if those of one variable, or of the run, would have more bytes than
   ///        limits allow, or if there would be too many variables
   Status set(const std::vector<Attribute>& attributes);

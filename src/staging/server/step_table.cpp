@@ -21,15 +21,6 @@ Error not_open(const std::string& why) {
           "begin the next step"};
 }
 
-Error other_value(const StepRecord& record, const Attribute& attribute) {
-  const std::string whose =
-      attribute.variable.empty() ? step_of(record.number) : in_quotes(attribute.variable);
-  return {ErrorCode::invalid_argument,
-          "the attribute " + in_quotes(attribute.key) + " of " + whose +
-              " has another value by another writer",
-          "let one writer set it, or all the same"};
-}
-
 }  // namespace
 
 /// Returns the record of a step that others have begun, and a client may join; null if there is
@@ -180,7 +171,9 @@ Status StepTable::add(const ClientId& client, StepId id, const StepContents& con
     const auto found = record->attributes.find(name);
     const bool known = found != record->attributes.end();
     const auto [value, is_new] = attributes.emplace(name, known ? found->second : attribute.value);
-    if (value->second != attribute.value) return other_value(*record, attribute);
+    if (value->second != attribute.value) {
+      return has_another_value(attribute, value->second, step_of(record->number));
+    }
     if (is_new && !known) bytes += bytes_of(attribute);
   }
   if (bytes > limits_.attribute_bytes) {

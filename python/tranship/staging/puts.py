@@ -1,0 +1,109 @@
+"""Puts of arrays, in the calling thread and in the background."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, SupportsIndex
+
+from .. import _core
+from .._core import Event
+from .arguments import (
+    as_elements,
+    at_origin,
+    check_flag,
+    corner_of,
+    in_calling_thread,
+    variable_name,
+    whole_version,
+)
+from .futures import WAITS, Awaitable, Job, Waits, Workers
+from .labelled_puts import ReadyPut
+from .reader import Lower
+
+__all__ = ["Puts"]
+
+
+class Puts:
+    """What the puts of a client and those of its steps have in common."""
+
+    _core: _core.StagingClientCore
+    _workers: Workers
+
+    def _put_in_step(
+        self,
+        step: int,
+        puts: Sequence[ReadyPut],
+        version: int,
+        seconds: float,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+    ) -> None:
+        """Puts arrays one after another; the events in `after` write the last one."""
+        end = time.monotonic() + seconds
+        for put in puts:
+            events = after if put is puts[-1] else None
+            left = seconds if put is puts[0] else max(end - time.monotonic(), 0.0)
+            self._put(put.name, version, put.array, put.lower, events, checksum, left, step=step)
+
+    def _put(
+        self,
+        name: str,
+        version: SupportsIndex,
+        array: Any,
+        lower: Lower | None,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+        seconds: float,
+        waits: bool = True,
+        step: int = 0,
+    ) -> bool:
+        """Puts an array; returns False if it would have to wait, and must not."""
+        array, text = as_elements(array)
+        array, corner = at_origin(array) if lower is None else (array, corner_of("lower", lower))
+        return self._core.put(
+            variable_name(name),
+            whole_version(version),
+            array,
+            corner,
+            seconds,
+            after,
+            check_flag("checksum", checksum),
+            text,
+            waits,
+            step,
+        )
+
+    def _put_async_in_step(
+        self,
+        step: int,
+        puts: Sequence[ReadyPut],
+        version: SupportsIndex,
+        seconds: float,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+    ) -> Awaitable[None]:
+        """Begins to put arrays one after another; the events in `after` write the last one."""
+        arrays = [in_calling_thread(put.array) for put in puts]
+        events = list(after) if isinstance(after, Iterable) else after
+        begun: list[Job] = []
+        done: list[bool] = []
+
+        def attempt(left: float, waits: bool) -> Waits | None:
+            for k in range(len(done), len(puts)):
+                name, lower, last = puts[k].name, puts[k].lower, k + 1 == len(puts)
+                its = events if last else None
+                if not self._put(name, version, arrays[k], lower, its, checksum, left, waits, step):
+                    return WAITS
+                done.append(True)
+            return None
+
+        def wake(_: Event) -> None:
+            for job in begun:
+                self._workers.wake(job)
+
+        for event in events if isinstance(events, list) else [events]:
+            if isinstance(event, Event) and not event.done():
+                event.add_done_callback(wake)
+        begun.append(self._workers.run(attempt, seconds, lasting=True))
+        return begun[0].future
