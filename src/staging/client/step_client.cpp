@@ -85,7 +85,8 @@ Status StepClient::add(StepId id, const Attribute& attribute) {
   if (Status status = check(attribute); !status) return status;
   const std::lock_guard lock(mutex_);
   const auto open = open_.find(id);
-  if (open != open_.end()) open->second.attributes.push_back(attribute);
+  if (open == open_.end()) return {};
+  open->second.attributes.insert_or_assign({attribute.variable, attribute.key}, attribute.value);
   return {};
 }
 
@@ -115,7 +116,9 @@ Status StepClient::end(StepId id, std::int64_t end_ns) {
     const auto open = open_.find(id);
     if (open == open_.end()) return broken_step("");
     for (auto& [name, variable] : open->second.variables) contents.variables.push_back(variable);
-    contents.attributes = std::move(open->second.attributes);
+    for (auto& [name, value] : open->second.attributes) {
+      contents.attributes.push_back({name.first, name.second, std::move(value)});
+    }
     open_.erase(open);
   }
   ReplyBuffer reply(end_ns);

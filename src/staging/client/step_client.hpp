@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "staging/client/request_sender.hpp"
@@ -35,7 +36,7 @@ class StepClient {
   /// Records that a box was put within a step, if it is not 0; end() sends it. No bounds: it has no
   /// elements.
   void add(StepId id, const StepVariable& variable);
-  /// Adds an attribute; end() sends it.
+  /// Adds an attribute; end() sends it. Added again, it has the later value.
   /// @error invalid_argument if it does not fit a message
   Status add(StepId id, const Attribute& attribute);
   /// Ends this client's part of the step. Whatever fails, the step is broken or whole afterwards,
@@ -76,7 +77,7 @@ class StepClient {
   std::mutex mutex_;  ///< Guards what follows.
   struct Open {
     std::map<std::string, StepVariable> variables;
-    std::vector<Attribute> attributes;
+    std::map<std::pair<std::string, std::string>, std::string> attributes;  ///< Variable and key.
   };
   std::map<StepId, Open> open_;  ///< Steps that this client writes.
 };
