@@ -43,7 +43,7 @@ $(VENV)/.ready-cuda-OFF: $(VENV)/.ready
 	touch $@
 
 SOURCES := $(shell find src include python cmake -name '*.?pp' -o -name '*.cu' -o -name 'CMakeLists.txt' \
-             -o -name '*.cmake' -o -name '*.h' -o -name '*.f90' -o -name '*.in' -o -name '*.map' -o -path 'python/tranship/*.py' 2>/dev/null)
+             -o -name '*.cmake' -o -name '*.h' -o -name '*.f90' -o -name '*.inc' -o -name '*.in' -o -name '*.map' -o -path 'python/tranship/*.py' 2>/dev/null)
 INSTALLED := $(VENV)/.installed-$(TRANSHIP_CUDA)
 $(INSTALLED): $(VENV)/.ready $(VENV)/.ready-cuda-$(TRANSHIP_CUDA) $(SOURCES) CMakeLists.txt
 	rm -f $(VENV)/.installed-*

@@ -41,7 +41,7 @@ ROOMS = {
     "fabric": [["messages"], ["wires"], ["links"], ["sessions"]],
     "staging": [["model"], ["protocol"], ["client", "server"]],
 }
-LINES_MAX = {".hpp": 800, ".cpp": 800, ".py": 800, ".h": 800, ".c": 800, ".f90": 800}
+LINES_MAX = dict.fromkeys([".hpp", ".cpp", ".py", ".h", ".c", ".f90", ".inc"], 800)
 PUBLIC_HEADER_LINES_MAX = 300
 COLUMNS_MAX = 100
 TRACKED_BYTES_MAX = 512 * 1024
@@ -407,7 +407,7 @@ def check(path: Path) -> list[str]:
     found += check_environment(path, lines) + check_rates(path, lines)
     if path.suffix == ".py":
         return found + check_python_functions(path, lines)
-    return found if path.suffix == ".f90" else found + check_cpp_functions(path, lines)
+    return found if path.suffix in (".f90", ".inc") else found + check_cpp_functions(path, lines)
 
 
 def main() -> int:

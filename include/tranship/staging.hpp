@@ -9,8 +9,12 @@
 #include <vector>
 
 #include "array.hpp"
+#include "attributes.hpp"
 #include "error.hpp"
+#include "request.hpp"
 #include "staging.h"
+#include "steps.hpp"
+#include "variable.hpp"
 
 namespace tranship {
 
@@ -18,43 +22,6 @@ namespace tranship {
 struct StagingOptions {
   std::string name{};             ///< client name; empty: host name and process id
   Seconds timeout = Seconds(30);  ///< longest wait of the constructor and of each call
-};
-
-/// Description of a variable: the box around everything that was put to it is [lower, upper).
-struct Variable {
-  std::string name;
-  std::string type;   ///< of an element, such as "f8"
-  int producers = 0;  ///< connected processes that have put to it
-  std::vector<std::int64_t> lower;
-  std::vector<std::int64_t> upper;
-  std::int64_t versions = 0;  ///< held by the server; with list() only, as are the rest
-  std::int64_t version_first = 0;
-  std::int64_t version_last = 0;
-  std::int64_t bytes = 0;  ///< server memory that its versions take
-};
-
-/// An asynchronous put or get. The array's memory must stay valid until it has ended; the
-/// destructor waits for the end, which the request's own timeout bounds. Any thread may call any
-/// member.
-class Request {
- public:
-  /// Takes ownership of a handle of the C API.
-  explicit Request(tranship_request* handle) noexcept : handle_(handle) {}
-
-  /// Waits for the end, at most `timeout`.
-  /// @throws what the put or get failed with; Timeout
-  void wait(Seconds timeout) const {
-    detail::check(tranship_request_wait(handle_.get(), timeout.count()));
-  }
-  /// Returns whether it has ended.
-  bool done() const {
-    int ended = 0;
-    detail::check(tranship_request_test(handle_.get(), &ended));
-    return ended != 0;
-  }
-
- private:
-  std::unique_ptr<tranship_request, detail::Free<tranship_request_free>> handle_;
 };
 
 /// A connection to a staging server. Any thread may call any member. The destructor closes it, and
@@ -158,7 +125,7 @@ class Staging {
   Variable describe(const std::string& name) {
     tranship_variable found{};
     detail::check(tranship_describe(handle(), name.c_str(), timeout_s_, &found));
-    return variable_of(name, found);
+    return detail::variable_of(name, found);
   }
 
   /// Does the same for one version, with the box around what was put to it; more may still come.
@@ -166,7 +133,7 @@ class Staging {
   Variable describe(const std::string& name, std::int64_t version) {
     tranship_variable found{};
     detail::check(tranship_describe_version(handle(), name.c_str(), version, timeout_s_, &found));
-    return variable_of(name, found);
+    return detail::variable_of(name, found);
   }
 
   /// Waits for the lowest version above `after` that is whole by its own bounds, and returns it,
@@ -179,13 +146,87 @@ class Staging {
     tranship_variable found{};
     const tranship_code code =
         tranship_wait_next_version(handle(), name.c_str(), after, timeout_s_, &version, &found);
-    if (code == TRANSHIP_OK) bounds = variable_of(name, found);
+    if (code == TRANSHIP_OK) bounds = detail::variable_of(name, found);
     return unless_ended(code, version);
   }
 
   /// Says that this process has nothing in a version of a variable, which need not exist yet.
   void nothing(const std::string& variable, std::int64_t version) {
     detail::check(tranship_nothing(handle(), variable.c_str(), version));
+  }
+
+  /// Begins a step that `writers` processes write; each of them begins it, puts, and ends it.
+  /// @throws InvalidArgument if it is whole, or a higher one was begun before
+  StepWriter begin_step(std::int64_t number, int writers = 1) {
+    tranship_step_writer* made = nullptr;
+    detail::check(tranship_step_begin(handle(), number, writers, timeout_s_, &made));
+    return StepWriter(made, Seconds(timeout_s_));
+  }
+
+  /// Waits for the lowest whole step above `after`; broken ones are passed by. Returns nothing if
+  /// all processes that wrote steps have closed and there is none.
+  /// @throws Timeout; PeerLost if one of them has died
+  std::optional<Step> next_step(std::int64_t after = before_first) {
+    tranship_step* made = nullptr;
+    const tranship_code code = tranship_step_next(handle(), after, timeout_s_, &made);
+    if (!unless_ended(code, 0)) return std::nullopt;
+    return Step(made, Seconds(timeout_s_));
+  }
+
+  /// Returns the highest whole step; waits while there is none.
+  /// @throws as next_step(); Closed
+  Step latest_step() {
+    tranship_step* made = nullptr;
+    detail::check(tranship_step_latest(handle(), timeout_s_, &made));
+    return Step(made, Seconds(timeout_s_));
+  }
+
+  /// Waits until the step with this number is whole.
+  /// @throws as latest_step(); NotFound, which says why, if it is broken or was discarded
+  Step step(std::int64_t number) {
+    tranship_step* made = nullptr;
+    detail::check(tranship_step_find(handle(), number, timeout_s_, &made));
+    return Step(made, Seconds(timeout_s_));
+  }
+
+  /// Discards a whole step with the versions of its variables.
+  /// @throws NotFound
+  void discard_step(std::int64_t number) { detail::check(tranship_step_discard(handle(), number)); }
+
+  /// Returns the attributes of the run, or of a variable, as they are now.
+  Attributes attributes(const std::string& variable = {}) {
+    tranship_attributes* made = nullptr;
+    detail::check(tranship_attributes_of(handle(), variable.c_str(), &made));
+    return Attributes(std::shared_ptr<tranship_attributes>(made, tranship_attributes_free));
+  }
+
+  /// Sets an attribute of the run. Of several clients that set one, the last is seen.
+  /// @throws InvalidArgument for a name that is none, and for a text that is not UTF-8
+  template <AttributeValue T>
+  void set(const std::string& name, const T& value) {
+    set_of(nullptr, name, value);
+  }
+  /// Does the same with an attribute of a variable, which need not exist yet.
+  template <AttributeValue T>
+  void set(const std::string& variable, const std::string& name, const T& value) {
+    set_of(variable.c_str(), name, value);
+  }
+  /// Sets an attribute of the run, or of a variable, to any JSON value.
+  /// @throws as set(); InvalidArgument for what is none
+  void set_json(const std::string& name, const std::string& json) {
+    detail::check(tranship_set_json(handle(), nullptr, name.c_str(), json.c_str()));
+  }
+  void set_json(const std::string& variable, const std::string& name, const std::string& json) {
+    detail::check(tranship_set_json(handle(), variable.c_str(), name.c_str(), json.c_str()));
+  }
+
+  /// Deletes an attribute of the run, or of a variable.
+  /// @throws NotFound
+  void unset(const std::string& name) {
+    detail::check(tranship_unset(handle(), nullptr, name.c_str()));
+  }
+  void unset(const std::string& variable, const std::string& name) {
+    detail::check(tranship_unset(handle(), variable.c_str(), name.c_str()));
   }
 
   /// Returns the variables of the server, in the order of their names.
@@ -197,7 +238,7 @@ class Staging {
     for (std::int64_t k = 0; k < tranship_listing_size(given); ++k) {
       tranship_entry entry{};
       detail::check(tranship_listing_entry(given, k, &entry));
-      Variable variable = variable_of(entry.name, entry.variable);
+      Variable variable = detail::variable_of(entry.name, entry.variable);
       variable.versions = entry.versions;
       variable.version_first = entry.version_first;
       variable.version_last = entry.version_last;
@@ -212,14 +253,14 @@ class Staging {
  private:
   static void close_quietly(tranship_staging* staging) noexcept { (void)tranship_close(staging); }
 
-  static Variable variable_of(const std::string& name, const tranship_variable& found) {
-    Variable made;
-    made.name = name;
-    made.type = found.type;
-    made.producers = found.producers;
-    made.lower.assign(found.lower, found.lower + found.rank);
-    made.upper.assign(found.upper, found.upper + found.rank);
-    return made;
+  template <typename T>
+  void set_of(const char* variable, const std::string& name, const T& value) {
+    const char* key = name.c_str();
+    detail::check(detail::by_type(
+        value, [&](double v) { return tranship_set_double(handle(), variable, key, v); },
+        [&](std::int64_t v) { return tranship_set_int64(handle(), variable, key, v); },
+        [&](const char* v) { return tranship_set_text(handle(), variable, key, v); },
+        [&](const char* v) { return tranship_set_json(handle(), variable, key, v); }));
   }
 
   /// The code is the same for a closed connection and for a variable whose producers have closed.

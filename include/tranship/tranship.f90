@@ -17,6 +17,14 @@ module tranship
   public :: tranship_put_async, tranship_get_async, tranship_request_wait, tranship_request_test
   public :: tranship_request_free, tranship_last_error, tranship_last_failure, tranship_last_hint
   public :: tranship_box, tranship_array_of
+  public :: tranship_step_begin, tranship_step_put, tranship_step_put_async, tranship_step_set
+  public :: tranship_step_set_json, tranship_step_end, tranship_step_give_up, tranship_step_free
+  public :: tranship_step_next, tranship_step_latest, tranship_step_find, tranship_step_discard
+  public :: tranship_step_number, tranship_step_size, tranship_step_name, tranship_step_describe
+  public :: tranship_step_get, tranship_step_attributes
+  public :: tranship_attributes_of, tranship_attributes_free, tranship_attributes_size
+  public :: tranship_attributes_name, tranship_attributes_get, tranship_attributes_json
+  public :: tranship_set, tranship_set_json, tranship_unset
 
   enum, bind(c)
     enumerator :: TRANSHIP_OK = 0
@@ -68,6 +76,22 @@ module tranship
     type(c_ptr) :: handle = c_null_ptr
   end type
 
+  ! This process's part of a step that is being written.
+  type, public :: tranship_step_writer
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! A whole step that was found.
+  type, public :: tranship_step
+    type(c_ptr) :: handle = c_null_ptr
+  end type
+
+  ! Attributes that were read.
+  type, public :: tranship_attributes
+    type(c_ptr) :: handle = c_null_ptr
+    logical :: owned = .false.  ! and not part of a step
+  end type
+
   ! Description of a variable; upper is one past its last indices.
   type, bind(c), public :: tranship_variable
     character(c_char) :: type(16)
@@ -82,27 +106,46 @@ module tranship
   character(c_char), target, save :: f8(3) = ['f', '8', c_null_char]
   character(c_char), target, save :: i4(3) = ['i', '4', c_null_char]
   character(c_char), target, save :: i8(3) = ['i', '8', c_null_char]
+  character(c_char), target, save :: c8(3) = ['c', '8', c_null_char]
+  character(c_char), target, save :: c16(4) = ['c', '1', '6', c_null_char]
 
   ! tranship_array_of(a, lower): describes an array, which must be a target. Its box begins at
   ! `lower`; absent: at 0 in every dimension. a(1,1) is at `lower`, a(2,1) one index further in the
   ! first dimension; the bounds with which `a` is declared play no part. Sections such as
-  ! heat(1:n, 1:m), of up to three dimensions, are not copied; an array of more dimensions must be
-  ! contiguous.
+  ! heat(1:n, 1:m), of up to seven dimensions, are not copied; an array of more dimensions must be
+  ! contiguous. Elements are real, integer or complex, with parts of four or eight bytes.
   interface tranship_array_of
-    procedure array_of_f4, array_of_f8, array_of_i4, array_of_i8
+    procedure array_of_f4, array_of_f8, array_of_i4, array_of_i8, array_of_c8, array_of_c16
     procedure array_of_f4_4, array_of_f8_4, array_of_i4_4, array_of_i8_4
+    procedure array_of_c8_4, array_of_c16_4
   end interface
 
   ! Versions and indices that are passed may be of four or of eight bytes. A version that a function
   ! returns is of kind int64.
+  ! A function that is done with an array when it returns takes what tranship_array_of() makes, or
+  ! the array itself, which need not be a target: tranship_put(staging, 'heat', 3, a, 30, lower=[0])
+  ! puts it as the box that begins at `lower`.
   interface tranship_put
     procedure put_8, put_4
+    procedure put_f4_8, put_f8_8, put_i4_8, put_i8_8, put_c8_8, put_c16_8
+    procedure put_f4_4, put_f8_4, put_i4_4, put_i8_4, put_c8_4, put_c16_4
   end interface
   interface tranship_get
     procedure get_8, get_4
+    procedure get_f4_8, get_f8_8, get_i4_8, get_i8_8, get_c8_8, get_c16_8
+    procedure get_f4_4, get_f8_4, get_i4_4, get_i8_4, get_c8_4, get_c16_4
   end interface
   interface tranship_get_next
     procedure get_next_8, get_next_4
+    procedure get_next_f4_8, get_next_f8_8, get_next_i4_8, get_next_i8_8
+    procedure get_next_c8_8, get_next_c16_8
+    procedure get_next_f4_4, get_next_f8_4, get_next_i4_4, get_next_i8_4
+    procedure get_next_c8_4, get_next_c16_4
+  end interface
+  interface tranship_get_latest
+    procedure get_latest_box
+    procedure get_latest_f4, get_latest_f8, get_latest_i4, get_latest_i8
+    procedure get_latest_c8, get_latest_c16
   end interface
   interface tranship_wait_next
     procedure wait_next_8, wait_next_4
@@ -116,201 +159,47 @@ module tranship
   interface tranship_get_async
     procedure get_async_8, get_async_4
   end interface
+  interface tranship_step_begin
+    procedure step_begin_8, step_begin_4
+  end interface
+  interface tranship_step_put
+    procedure step_put_box
+    procedure step_put_f4, step_put_f8, step_put_i4, step_put_i8, step_put_c8, step_put_c16
+  end interface
+  interface tranship_step_set
+    procedure step_set_double, step_set_float, step_set_int64, step_set_int32, step_set_text
+  end interface
+  interface tranship_step_free
+    procedure free_writer, free_step
+  end interface
+  interface tranship_step_next
+    procedure step_next_8, step_next_4
+  end interface
+  interface tranship_step_find
+    procedure step_find_8, step_find_4
+  end interface
+  interface tranship_step_discard
+    procedure step_discard_8, step_discard_4
+  end interface
+  interface tranship_step_get
+    procedure step_get_box
+    procedure step_get_f4, step_get_f8, step_get_i4, step_get_i8, step_get_c8, step_get_c16
+  end interface
+  interface tranship_attributes_free
+    procedure free_attributes
+  end interface
+  interface tranship_attributes_get
+    procedure get_double, get_int64, get_text
+  end interface
+  interface tranship_set
+    procedure set_double, set_float, set_int64, set_int32, set_text
+  end interface
   interface tranship_box
     procedure box_8, box_4
   end interface
 
-  interface
-    function c_open(contact, name, timeout, staging) result(code) bind(c, name='tranship_open')
-      import
-      character(c_char), intent(in) :: contact(*)
-      type(c_ptr), value :: name
-      real(c_double), value :: timeout
-      type(c_ptr), intent(out) :: staging
-      integer(c_int) :: code
-    end function
-
-    function c_close(staging) result(code) bind(c, name='tranship_close')
-      import
-      type(c_ptr), value :: staging
-      integer(c_int) :: code
-    end function
-
-    function c_define(staging, variable, type, domain, writers) result(code) &
-        bind(c, name='tranship_define')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*), type(*)
-      type(tranship_array), intent(in) :: domain
-      integer(c_int), value :: writers
-      integer(c_int) :: code
-    end function
-
-    function c_put(staging, variable, version, array, timeout) result(code) &
-        bind(c, name='tranship_put')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      integer(c_int64_t), value :: version
-      type(tranship_array), intent(in) :: array
-      real(c_double), value :: timeout
-      integer(c_int) :: code
-    end function
-
-    function c_get(staging, variable, version, array, timeout) result(code) &
-        bind(c, name='tranship_get')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      integer(c_int64_t), value :: version
-      type(tranship_array), intent(in) :: array
-      real(c_double), value :: timeout
-      integer(c_int) :: code
-    end function
-
-    function c_put_async(staging, variable, version, array, timeout, request) result(code) &
-        bind(c, name='tranship_put_async')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      integer(c_int64_t), value :: version
-      type(tranship_array), intent(in) :: array
-      real(c_double), value :: timeout
-      type(c_ptr), intent(out) :: request
-      integer(c_int) :: code
-    end function
-
-    function c_get_async(staging, variable, version, array, timeout, request) result(code) &
-        bind(c, name='tranship_get_async')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      integer(c_int64_t), value :: version
-      type(tranship_array), intent(in) :: array
-      real(c_double), value :: timeout
-      type(c_ptr), intent(out) :: request
-      integer(c_int) :: code
-    end function
-
-    function c_get_next(staging, variable, after, array, timeout, version) result(code) &
-        bind(c, name='tranship_get_next')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      integer(c_int64_t), value :: after
-      type(tranship_array), intent(in) :: array
-      real(c_double), value :: timeout
-      integer(c_int64_t), intent(out) :: version
-      integer(c_int) :: code
-    end function
-
-    function c_wait_next(staging, variable, after, array, timeout, version) result(code) &
-        bind(c, name='tranship_wait_next')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      integer(c_int64_t), value :: after
-      type(tranship_array), intent(in) :: array
-      real(c_double), value :: timeout
-      integer(c_int64_t), intent(out) :: version
-      integer(c_int) :: code
-    end function
-
-    function c_get_latest(staging, variable, array, timeout, version) result(code) &
-        bind(c, name='tranship_get_latest')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      type(tranship_array), intent(in) :: array
-      real(c_double), value :: timeout
-      integer(c_int64_t), intent(out) :: version
-      integer(c_int) :: code
-    end function
-
-    function c_discard(staging, variable, version) result(code) bind(c, name='tranship_discard')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      integer(c_int64_t), value :: version
-      integer(c_int) :: code
-    end function
-
-    function c_describe(staging, name, timeout, variable) result(code) &
-        bind(c, name='tranship_describe')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: name(*)
-      real(c_double), value :: timeout
-      type(tranship_variable), intent(out) :: variable
-      integer(c_int) :: code
-    end function
-
-    function c_describe_version(staging, name, version, timeout, variable) result(code) &
-        bind(c, name='tranship_describe_version')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: name(*)
-      integer(c_int64_t), value :: version
-      real(c_double), value :: timeout
-      type(tranship_variable), intent(out) :: variable
-      integer(c_int) :: code
-    end function
-
-    function c_wait_next_version(staging, name, after, timeout, version, variable) &
-        result(code) bind(c, name='tranship_wait_next_version')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: name(*)
-      integer(c_int64_t), value :: after
-      real(c_double), value :: timeout
-      integer(c_int64_t), intent(out) :: version
-      type(tranship_variable), intent(out) :: variable
-      integer(c_int) :: code
-    end function
-
-    function c_nothing(staging, variable, version) result(code) bind(c, name='tranship_nothing')
-      import
-      type(c_ptr), value :: staging
-      character(c_char), intent(in) :: variable(*)
-      integer(c_int64_t), value :: version
-      integer(c_int) :: code
-    end function
-
-    function c_request_wait(request, timeout) result(code) bind(c, name='tranship_request_wait')
-      import
-      type(c_ptr), value :: request
-      real(c_double), value :: timeout
-      integer(c_int) :: code
-    end function
-
-    function c_request_test(request, ended) result(code) bind(c, name='tranship_request_test')
-      import
-      type(c_ptr), value :: request
-      integer(c_int), intent(out) :: ended
-      integer(c_int) :: code
-    end function
-
-    subroutine c_request_free(request) bind(c, name='tranship_request_free')
-      import
-      type(c_ptr), value :: request
-    end subroutine
-
-    function c_last_error() result(text) bind(c, name='tranship_last_error')
-      import
-      type(c_ptr) :: text
-    end function
-
-    function c_last_hint() result(text) bind(c, name='tranship_last_hint')
-      import
-      type(c_ptr) :: text
-    end function
-
-    function c_strlen(text) result(length) bind(c, name='strlen')
-      import
-      type(c_ptr), value :: text
-      integer(c_size_t) :: length
-    end function
-  end interface
+  include 'fortran/c_staging.inc'
+  include 'fortran/c_steps.inc'
 
 contains
 
@@ -376,7 +265,7 @@ contains
   end function
 
   ! Does the same with the highest version that covers the box.
-  function tranship_get_latest(staging, variable, array, timeout, version) result(code)
+  function get_latest_box(staging, variable, array, timeout, version) result(code)
     type(tranship_staging), intent(in) :: staging
     character(*), intent(in) :: variable
     type(tranship_array), intent(in) :: array
@@ -558,108 +447,8 @@ contains
     if (size(lower) == rank) box%lower(:rank) = lower
   end function
 
-  ! Sets the strides, from the addresses of the first element and its neighbour in each dimension.
-  subroutine place(array, first, next)
-    type(tranship_array), intent(inout) :: array
-    type(c_ptr), intent(in) :: first, next(:)
-    integer :: k
-    array%data = first
-    do k = 1, size(next)
-      array%strides(k) = transfer(next(k), 0_c_intptr_t) - transfer(first, 0_c_intptr_t)
-    end do
-  end subroutine
-
-  function array_of_f4(a, lower) result(array)
-    real(c_float), intent(in), target :: a(..)
-    integer(c_int64_t), intent(in), optional :: lower(:)
-    type(tranship_array) :: array
-    integer :: n(3)
-    array = box_8(shape(a, c_int64_t), lower)
-    array%type = c_loc(f4)
-    if (size(a) == 0) return
-    n = 1
-    n(:min(rank(a), 3)) = int(min(2_c_int64_t, array%extents(:min(rank(a), 3))))
-    select rank (a)
-    rank (1)
-      call place(array, c_loc(a(1)), [c_loc(a(n(1)))])
-    rank (2)
-      call place(array, c_loc(a(1, 1)), [c_loc(a(n(1), 1)), c_loc(a(1, n(2)))])
-    rank (3)
-      call place(array, c_loc(a(1, 1, 1)), &
-                 [c_loc(a(n(1), 1, 1)), c_loc(a(1, n(2), 1)), c_loc(a(1, 1, n(3)))])
-    rank default
-      if (is_contiguous(a)) array%data = c_loc(a)
-    end select
-  end function
-
-  function array_of_f8(a, lower) result(array)
-    real(c_double), intent(in), target :: a(..)
-    integer(c_int64_t), intent(in), optional :: lower(:)
-    type(tranship_array) :: array
-    integer :: n(3)
-    array = box_8(shape(a, c_int64_t), lower)
-    array%type = c_loc(f8)
-    if (size(a) == 0) return
-    n = 1
-    n(:min(rank(a), 3)) = int(min(2_c_int64_t, array%extents(:min(rank(a), 3))))
-    select rank (a)
-    rank (1)
-      call place(array, c_loc(a(1)), [c_loc(a(n(1)))])
-    rank (2)
-      call place(array, c_loc(a(1, 1)), [c_loc(a(n(1), 1)), c_loc(a(1, n(2)))])
-    rank (3)
-      call place(array, c_loc(a(1, 1, 1)), &
-                 [c_loc(a(n(1), 1, 1)), c_loc(a(1, n(2), 1)), c_loc(a(1, 1, n(3)))])
-    rank default
-      if (is_contiguous(a)) array%data = c_loc(a)
-    end select
-  end function
-
-  function array_of_i4(a, lower) result(array)
-    integer(c_int32_t), intent(in), target :: a(..)
-    integer(c_int64_t), intent(in), optional :: lower(:)
-    type(tranship_array) :: array
-    integer :: n(3)
-    array = box_8(shape(a, c_int64_t), lower)
-    array%type = c_loc(i4)
-    if (size(a) == 0) return
-    n = 1
-    n(:min(rank(a), 3)) = int(min(2_c_int64_t, array%extents(:min(rank(a), 3))))
-    select rank (a)
-    rank (1)
-      call place(array, c_loc(a(1)), [c_loc(a(n(1)))])
-    rank (2)
-      call place(array, c_loc(a(1, 1)), [c_loc(a(n(1), 1)), c_loc(a(1, n(2)))])
-    rank (3)
-      call place(array, c_loc(a(1, 1, 1)), &
-                 [c_loc(a(n(1), 1, 1)), c_loc(a(1, n(2), 1)), c_loc(a(1, 1, n(3)))])
-    rank default
-      if (is_contiguous(a)) array%data = c_loc(a)
-    end select
-  end function
-
-  function array_of_i8(a, lower) result(array)
-    integer(c_int64_t), intent(in), target :: a(..)
-    integer(c_int64_t), intent(in), optional :: lower(:)
-    type(tranship_array) :: array
-    integer :: n(3)
-    array = box_8(shape(a, c_int64_t), lower)
-    array%type = c_loc(i8)
-    if (size(a) == 0) return
-    n = 1
-    n(:min(rank(a), 3)) = int(min(2_c_int64_t, array%extents(:min(rank(a), 3))))
-    select rank (a)
-    rank (1)
-      call place(array, c_loc(a(1)), [c_loc(a(n(1)))])
-    rank (2)
-      call place(array, c_loc(a(1, 1)), [c_loc(a(n(1), 1)), c_loc(a(1, n(2)))])
-    rank (3)
-      call place(array, c_loc(a(1, 1, 1)), &
-                 [c_loc(a(n(1), 1, 1)), c_loc(a(1, n(2), 1)), c_loc(a(1, 1, n(3)))])
-    rank default
-      if (is_contiguous(a)) array%data = c_loc(a)
-    end select
-  end function
+  include 'fortran/arrays.inc'
+  include 'fortran/steps.inc'
 
   ! The same with versions and indices of four bytes.
 
@@ -741,34 +530,6 @@ contains
     type(tranship_array) :: box
     if (present(lower)) box = box_8(int(extents, c_int64_t), int(lower, c_int64_t))
     if (.not. present(lower)) box = box_8(int(extents, c_int64_t))
-  end function
-
-  function array_of_f4_4(a, lower) result(array)
-    real(c_float), intent(in), target :: a(..)
-    integer(c_int32_t), intent(in) :: lower(:)
-    type(tranship_array) :: array
-    array = array_of_f4(a, int(lower, c_int64_t))
-  end function
-
-  function array_of_f8_4(a, lower) result(array)
-    real(c_double), intent(in), target :: a(..)
-    integer(c_int32_t), intent(in) :: lower(:)
-    type(tranship_array) :: array
-    array = array_of_f8(a, int(lower, c_int64_t))
-  end function
-
-  function array_of_i4_4(a, lower) result(array)
-    integer(c_int32_t), intent(in), target :: a(..)
-    integer(c_int32_t), intent(in) :: lower(:)
-    type(tranship_array) :: array
-    array = array_of_i4(a, int(lower, c_int64_t))
-  end function
-
-  function array_of_i8_4(a, lower) result(array)
-    integer(c_int64_t), intent(in), target :: a(..)
-    integer(c_int32_t), intent(in) :: lower(:)
-    type(tranship_array) :: array
-    array = array_of_i8(a, int(lower, c_int64_t))
   end function
 
   ! Returns a timeout as C has it. What is no number is less than nothing, which C refuses.

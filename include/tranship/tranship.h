@@ -8,12 +8,14 @@
 #define TRANSHIP_TRANSHIP_H
 
 #include "array.h"
+#include "attributes.h"
 #include "engine.h"
 #include "error.h"
 #include "instance.h"
 #include "packer.h"
 #include "peers.h"
 #include "staging.h"
+#include "steps.h"
 #include "types.h"
 
 #endif

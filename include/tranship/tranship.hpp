@@ -5,6 +5,7 @@
 #pragma once
 
 #include "array.hpp"
+#include "attributes.hpp"
 #include "copy_options.hpp"
 #include "engine.hpp"
 #include "engine_handle.hpp"
@@ -18,6 +19,9 @@
 #include "peer.hpp"
 #include "plan.hpp"
 #include "prepared_copy.hpp"
+#include "request.hpp"
 #include "staging.hpp"
+#include "steps.hpp"
 #include "typed_copies.hpp"
 #include "types.hpp"
+#include "variable.hpp"

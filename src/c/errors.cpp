@@ -74,6 +74,14 @@ Status check_list(std::pair<const char*, std::int64_t> count,
                "give 0 or more"};
 }
 
+Status check_index(std::int64_t index, std::int64_t size, const char* things) {
+  if (index >= 0 && index < size) return {};
+  return Error{ErrorCode::out_of_range,
+               "the index is " + std::to_string(index) + ", and there are " + std::to_string(size) +
+                   " " + things,
+               "give an index from 0 to below that"};
+}
+
 Result<std::size_t> read_size(std::size_t size, std::size_t known, const char* options) {
   if (size >= sizeof(std::size_t) && size <= known) return size;
   return Error{ErrorCode::invalid_argument,

@@ -28,6 +28,10 @@ Status check_given(std::initializer_list<std::pair<const char*, const void*>> ar
 Status check_list(std::pair<const char*, std::int64_t> count,
                   std::initializer_list<std::pair<const char*, const void*>> lists);
 
+/// Checks the index of one of `size` things. `things`: What they are called.
+/// @error out_of_range
+Status check_index(std::int64_t index, std::int64_t size, const char* things);
+
 /// Returns the bytes of an options struct that its caller has set. `known`: the bytes that this
 /// library reads; `options`: argument name.
 /// @error invalid_argument if the caller's struct is larger, or has no size

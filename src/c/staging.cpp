@@ -1,6 +1,4 @@
 // The client of the staging service, as C sees it.
-#include "staging/client/client.hpp"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 
 #include "c/arrays.hpp"
 #include "c/errors.hpp"
+#include "c/staging_client.hpp"
 #include "c/workers.hpp"
 #include "calibration/kept_profile.hpp"
 #include "engine/engine.hpp"
@@ -28,39 +27,14 @@ using staging::GetRequest;
 using staging::VariableInfo;
 using staging::VersionChoice;
 
-namespace {
-
-/// A connection that is open. The workers use the client, which uses the engine: they are destroyed
-/// in this order.
-struct Open {
-  std::unique_ptr<Engine> engine;
-  std::unique_ptr<Client> client;
-  std::unique_ptr<Workers> workers;
-};
-
-}  // namespace
-
-/// Never freed, so that a call after tranship_close() is refused instead of reading memory that was
-/// given to another use: a few bytes for each client that was opened.
-struct tranship_staging {
-  std::mutex mutex;
-  std::shared_ptr<Open> open;  ///< shared by the calls under way; null: closed
-  std::uint64_t generation = fork_generation();
+struct tranship_listing {
+  std::vector<VariableInfo> variables;
 };
 
 namespace {
-
-Error closed_error() {
-  return {ErrorCode::closed, "this staging client was closed", "open another one"};
-}
-
-Error forked_client_error() {
-  return {ErrorCode::closed, "this process was forked after the staging client was opened",
-          "open a staging client in this process"};
-}
 
 /// Returns a new handle, kept in a list by which leak checkers find it.
-tranship_staging* handle_of(std::shared_ptr<Open> open) {
+tranship_staging* handle_of(std::shared_ptr<OpenStaging> open) {
   static std::mutex mutex;
   static auto& all = *new std::vector<std::unique_ptr<tranship_staging>>;
   auto made = std::make_unique<tranship_staging>();
@@ -69,57 +43,14 @@ tranship_staging* handle_of(std::shared_ptr<Open> open) {
   return all.emplace_back(std::move(made)).get();
 }
 
-/// Returns the open connection behind a handle, if no other argument of the call is null.
-/// @error invalid_argument; closed, also in a fork
-Result<std::shared_ptr<Open>> use(
-    tranship_staging* staging,
-    std::initializer_list<std::pair<const char*, const void*>> arguments) {
-  Status given = check_given({{"staging", staging}});
-  if (given) given = check_given(arguments);
-  if (!given) return given.error();
-  // Checked before the lock, which a thread of the parent may have held at the fork.
-  if (staging->generation != fork_generation()) return forked_client_error();
-  const std::lock_guard lock(staging->mutex);
-  if (!staging->open) return closed_error();
-  return staging->open;
-}
-
-/// The outcome of an asynchronous put or get.
-struct Outcome {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ended = false;
-  Status status;
-
-  void end(Status how) {
-    const std::lock_guard lock(mutex);
-    status = std::move(how);
-    ended = true;
-    changed.notify_all();
-  }
-};
-
-}  // namespace
-
-/// It does not refer to the connection, which may be closed before the request is freed.
-struct tranship_request {
-  std::shared_ptr<Outcome> outcome;
-  std::uint64_t generation = fork_generation();
-};
-
-struct tranship_listing {
-  std::vector<VariableInfo> variables;
-};
-
-namespace {
-
 std::string own_name() {
   char host[256] = {};
   (void)gethostname(host, sizeof host - 1);
   return std::string(host) + ":" + std::to_string(getpid());
 }
 
-Result<std::shared_ptr<Open>> open_staging(const char* contact, const char* name, double timeout) {
+Result<std::shared_ptr<OpenStaging>> open_staging(const char* contact, const char* name,
+                                                  double timeout) {
   const auto patience = duration(timeout);
   if (!patience) return patience.error();
   Engine::Options options;
@@ -133,7 +64,7 @@ Result<std::shared_ptr<Open>> open_staging(const char* contact, const char* name
   if (!engine) return engine.error();
   auto client = Client::open(**engine, contact, name != nullptr ? name : own_name(), {*patience});
   if (!client) return client.error();
-  auto open = std::make_shared<Open>();
+  auto open = std::make_shared<OpenStaging>();
   open->engine = std::move(*engine);
   open->client = std::move(*client);
   Client* const used = open->client.get();
@@ -145,116 +76,11 @@ Result<std::shared_ptr<Open>> open_staging(const char* contact, const char* name
   return open;
 }
 
-/// The arguments of a put or get, checked.
-struct Move {
-  std::string variable;
-  Array array;
-  staging::Box box;
-  std::vector<std::int64_t> lower;
-  std::chrono::milliseconds timeout{};
-};
-
-Result<Move> checked(const Open& open, const char* variable, const tranship_array* array,
-                     double timeout) {
-  auto made = array_of(*array, open.engine->gpus().get());
-  if (!made) return made.error();
-  const auto patience = duration(timeout);
-  if (!patience) return patience.error();
-  return Move{variable, std::move(*made), *box_of(*array), lower_of(*array), *patience};
-}
-
-Status put(Client& client, std::int64_t version, const Move& move) {
-  return client.put(move.variable, version, move.array, move.lower, {move.timeout});
-}
-
 Status get(Client& client, VersionChoice which, std::int64_t& version, const Move& move) {
   const GetRequest request{move.variable, which, version, move.box};
   const auto found = client.get(request, move.array, move.timeout);
   if (found) version = *found;
   return found ? Status{} : Status(found.error());
-}
-
-/// Names and values of arguments that must not be null.
-using Arguments = std::initializer_list<std::pair<const char*, const void*>>;
-
-/// Checks the arguments and runs `work(client)`.
-template <typename Work>
-tranship_code with_client(tranship_staging* staging, Arguments arguments, const Work& work) {
-  return guarded([&]() -> Status {
-    const auto open = use(staging, arguments);
-    return open ? work(*(*open)->client) : Status(open.error());
-  });
-}
-
-/// Checks the arguments and runs `work(client, timeout)`.
-template <typename Work>
-tranship_code with_client(tranship_staging* staging, Arguments arguments, double timeout,
-                          const Work& work) {
-  return with_client(staging, arguments, [&](Client& client) -> Status {
-    const auto patience = duration(timeout);
-    return patience ? work(client, *patience) : Status(patience.error());
-  });
-}
-
-/// Checks the arguments and runs `work(client, move)`.
-template <typename Work>
-Status move_now(tranship_staging* staging, const char* variable, const tranship_array* array,
-                double timeout, const Work& work) {
-  const auto open = use(staging, {{"variable", variable}, {"array", array}});
-  if (!open) return open.error();
-  const auto move = checked(**open, variable, array, timeout);
-  return move ? work(*(*open)->client, *move) : Status(move.error());
-}
-
-/// Carries out a put or get within some time. Unless it may wait, returns false where it would have
-/// to wait for others.
-using Attempt = std::function<Result<bool>(Client&, const Move&, bool waits)>;
-
-struct Later {
-  tranship_request** request;
-  bool lasting;  ///< closing waits for it
-};
-
-/// Checks the arguments and lets the workers carry out `attempt`. Their jobs hold no reference to
-/// the connection: the thread that drops the last one joins them.
-Status move_later(tranship_staging* staging, const char* variable, const tranship_array* array,
-                  double timeout, const Later& later, Attempt attempt) {
-  if (Status given = check_given({{"request", later.request}}); !given) return given;
-  *later.request = nullptr;
-  const auto open = use(staging, {{"variable", variable}, {"array", array}});
-  if (!open) return open.error();
-  auto move = checked(**open, variable, array, timeout);
-  if (!move) return move.error();
-  auto made = std::make_unique<tranship_request>();
-  made->outcome = std::make_shared<Outcome>();
-  Workers::Job job;
-  job.ends = Workers::Clock::now() + move->timeout;
-  job.attempt = [outcome = made->outcome, client = (*open)->client.get(), what = std::move(*move),
-                 attempt = std::move(attempt)](std::chrono::milliseconds left, bool waits) {
-    bool ended = true;
-    Status status = caught([&]() -> Status {
-      Move now = what;
-      now.timeout = left;
-      const auto done = attempt(*client, now, waits);
-      if (done) ended = *done;
-      return done ? Status{} : Status(done.error());
-    });
-    if (ended) outcome->end(std::move(status));
-    return ended;
-  };
-  job.refuse = [outcome = made->outcome] { outcome->end(closed_error()); };
-  job.lasting = later.lasting;
-  if (!(*open)->workers->run(std::move(job))) return closed_error();
-  *later.request = made.release();
-  return {};
-}
-
-Result<bool> put_later(Client& client, std::int64_t version, const Move& move, bool waits) {
-  if (!waits) {
-    return client.put_at_once(move.variable, version, move.array, move.lower, {move.timeout});
-  }
-  const Status status = put(client, version, move);
-  return status ? Result<bool>(true) : Result<bool>(status.error());
 }
 
 Result<bool> get_later(Client& client, std::int64_t version, const Move& move, bool waits) {
@@ -265,34 +91,6 @@ Result<bool> get_later(Client& client, std::int64_t version, const Move& move, b
   }
   const auto found = client.get(request, move.array, move.timeout);
   return found ? Result<bool>(true) : Result<bool>(found.error());
-}
-
-Status fill(tranship_variable& variable, const VariableInfo& info) {
-  variable = {};
-  if (info.type.size() >= sizeof variable.type) {
-    return Error{ErrorCode::unsupported, "the variable \"" + info.name + "\" has elements of " +
-                                             info.type + ", which C has no name for"};
-  }
-  std::copy(info.type.begin(), info.type.end(), variable.type);
-  variable.rank = info.bounds.rank;
-  variable.producers = info.producers;
-  std::copy_n(info.bounds.lower.begin(), info.bounds.rank, variable.lower);
-  std::copy_n(info.bounds.upper.begin(), info.bounds.rank, variable.upper);
-  return {};
-}
-
-/// Describes a version by its bounds.
-Status fill(tranship_variable& variable, const std::string& name,
-            const staging::VersionExtent& extent) {
-  VariableInfo info;
-  info.name = name;
-  info.type = extent.type;
-  info.bounds = extent.box;
-  Status status = fill(variable, info);
-  for (int k = 0; status && k < extent.box.rank; ++k) {
-    if ((extent.empty_dimensions >> k & 1U) != 0) variable.upper[k] = variable.lower[k];
-  }
-  return status;
 }
 
 }  // namespace
@@ -313,9 +111,10 @@ tranship_code tranship_open(const char* contact, const char* name, double timeou
 tranship_code tranship_close(tranship_staging* staging) {
   return guarded([&]() -> Status {
     if (staging == nullptr) return {};
+    if (Status given = check_handle("staging", staging, HandleKind::staging); !given) return given;
     // In a fork the threads live in the parent only: to wait for them would never end.
     if (staging->generation != fork_generation()) return {};
-    std::shared_ptr<Open> ended;
+    std::shared_ptr<OpenStaging> ended;
     {
       const std::lock_guard lock(staging->mutex);
       ended.swap(staging->open);
@@ -505,9 +304,7 @@ void tranship_request_free(tranship_request* request) {
   (void)guarded([&]() -> Status {
     const std::unique_ptr<tranship_request> freed(request);
     if (!freed || freed->generation != fork_generation()) return {};
-    Outcome& outcome = *freed->outcome;
-    std::unique_lock lock(outcome.mutex);
-    while (!outcome.ended) outcome.changed.wait_for(lock, std::chrono::seconds(1));
+    (void)freed->outcome->wait();
     return {};
   });
 }

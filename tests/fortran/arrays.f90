@@ -9,6 +9,8 @@ program arrays
   real(real64), target :: a8(3, 4, 5), four(3, 4, 5, 2)
   integer(int32), target :: j4(3, 4, 5)
   integer(int64), target :: j8(3, 4, 5)
+  complex(real32) :: c8(3, 4, 5)
+  complex(real64) :: c16(3, 4, 5)
   type(tranship_staging) :: staging
   integer :: i, j, k
 
@@ -18,6 +20,8 @@ program arrays
   a4 = real(a8, real32)
   j4 = int(a8, int32)
   j8 = int(a8, int64)
+  c8 = cmplx(a8, -a8, real32)
+  c16 = cmplx(a8, 2*a8, real64)
   call check(tranship_open('staging.contact', staging, patience, name='arrays of Fortran'))
 
   call put('f4', 1, tranship_array_of(a4(:, 1, 1)))
@@ -40,6 +44,8 @@ program arrays
   four = spread(a8, 4, 2)
   call put('four', 0, tranship_array_of(four))
 
+  call pass_arrays_themselves()
+  call pass_many_dimensions()
   call get_from_python()
   call pass_default_kinds()
   call go_behind()
@@ -58,6 +64,65 @@ contains
     name = variable
     if (version < 3 .and. len(variable) == 2) name = variable//achar(ichar('0') + version)
     call check(tranship_put(staging, name, int(version, int64), array, patience))
+  end subroutine
+
+  ! Arrays of each type as arguments: no target, and no description.
+  subroutine pass_arrays_themselves()
+    real(real32) :: b4(2, 4)
+    real(real64) :: b8(2, 4)
+    integer(int32) :: k4(2, 4)
+    integer(int64) :: k8(2, 4), version
+    complex(real32) :: d8(2, 4)
+    complex(real64) :: d16(0:3, 0:4), one
+    call check(tranship_put(staging, 'own f4', 0, a4(::2, :, 1), patience))
+    call check(tranship_get(staging, 'own f4', 0, b4, patience))
+    call expect(all(nint(b4) == nint(a4(::2, :, 1))))
+    call check(tranship_put(staging, 'own f8', 0_int64, a8(::2, :, 1), patience, lower=[-1, 2]))
+    call check(tranship_get(staging, 'own f8', 0_int64, b8, 20, lower=[-1_int64, 2_int64]))
+    call expect(all(nint(b8) == nint(a8(::2, :, 1))))
+    call check(tranship_put(staging, 'own i4', 0, j4(::2, :, 1), patience))
+    call check(tranship_get_next(staging, 'own i4', TRANSHIP_FIRST, k4, patience, version))
+    call expect(version == 0 .and. all(k4 == j4(::2, :, 1)))
+    call check(tranship_put(staging, 'own i8', 0, j8(::2, :, 1), patience))
+    call check(tranship_get_next(staging, 'own i8', -1, k8, patience, version))
+    call expect(version == 0 .and. all(k8 == j8(::2, :, 1)))
+    call check(tranship_put(staging, 'own c8', 0, c8(::2, :, 1), patience))
+    call check(tranship_get_latest(staging, 'own c8', d8, patience, version))
+    call expect(version == 0 .and. all(nint(aimag(d8)) == -nint(a8(::2, :, 1))))
+    call check(tranship_put(staging, 'own c16', 0, c16(::2, :, 1), patience))
+    d16 = 0
+    call check(tranship_get(staging, 'own c16', 0, d16(3:1:-2, 4:1:-1), patience))
+    call expect(all(nint(aimag(d16(3:1:-2, 4:1:-1))) == 2*nint(a8(::2, :, 1))))
+    call expect(count(abs(d16) > 0) == 8)
+    call check(tranship_put(staging, 'own number', 0, (1.5_real64, 2.5_real64), patience))
+    call check(tranship_get(staging, 'own number', 0, one, patience))
+    call expect(abs(one - (1.5_real64, 2.5_real64)) < 1e-15_real64)
+    call expect(tranship_put(staging, 'own f4', 1, a4(:, :, 1), patience, lower=[1]) &
+                == TRANSHIP_INVALID_ARGUMENT)
+    call expect(tranship_put(staging, 'own f4', 1, a4(:, :, 1), patience, lower=[1.0, 2.0]) &
+                == TRANSHIP_INVALID_ARGUMENT)
+  end subroutine
+
+  ! Sections of up to seven dimensions are not copied, and keep their indices.
+  subroutine pass_many_dimensions()
+    integer(int32) :: seven(3, 2, 3, 2, 3, 2, 3), got(5, 2, 3, 2, 3, 2, 3)
+    integer :: l
+    seven = reshape([(l, l=1, 3*2*3*2*3*2*3)], [3, 2, 3, 2, 3, 2, 3])
+    got = 0
+    call check(tranship_put(staging, 'seven', 0, seven(::2, :, 3:1:-1, :, ::2, :, 2:3), patience))
+    call check(tranship_get(staging, 'seven', 0, got(5:1:-4, :, :, :, 1:3:2, :, 1:2), patience))
+    call expect(all(got(5:1:-4, :, :, :, 1:3:2, :, 1:2) == seven(::2, :, 3:1:-1, :, ::2, :, 2:3)))
+    call expect(count(got /= 0) == 2*2*3*2*2*2*2)
+    call check(tranship_put(staging, 'six', 0, seven(1, :, 3:1:-1, :, ::2, :, 2:3), patience))
+    call check(tranship_put(staging, 'five', 0, seven(1, 2, 3:1:-1, :, ::2, :, 2:3), patience))
+    call check(tranship_put(staging, 'four of seven', 0, seven(1, 2, 3, :, ::2, :, 2:3), patience))
+    got = 0
+    call check(tranship_get(staging, 'six', 0, got(3, :, :, :, 2:3, :, 1:2), patience))
+    call expect(all(got(3, :, :, :, 2:3, :, 1:2) == seven(1, :, 3:1:-1, :, ::2, :, 2:3)))
+    call check(tranship_get(staging, 'five', 0, got(1, 1, :, :, 2:3, :, 1:2), patience))
+    call expect(all(got(1, 1, :, :, 2:3, :, 1:2) == seven(1, 2, 3:1:-1, :, ::2, :, 2:3)))
+    call check(tranship_get(staging, 'four of seven', 0, got(1, 1, 1, :, ::2, :, 2:3), patience))
+    call expect(all(got(1, 1, 1, :, ::2, :, 2:3) == seven(1, 2, 3, :, ::2, :, 2:3)))
   end subroutine
 
   subroutine get_from_python()
@@ -138,10 +203,11 @@ contains
   end subroutine
 
   subroutine be_refused()
-    real(real64), target :: none(0)
+    real(real64), target :: none(0), eight(1, 1, 3, 1, 1, 1, 1, 1)
     type(tranship_array) :: array
+    eight = 0
     call refused(tranship_array_of(none), 'extent 0')
-    call refused(tranship_array_of(four(:, :, ::2, :)), 'data is NULL')  ! of four dimensions
+    call refused(tranship_array_of(eight(:, :, ::2, :, :, :, :, :)), 'data is NULL')
     call refused(tranship_array_of(a8, lower=[1_int64]), 'rank is -1')
     array = tranship_box([(1_int64, k = 1, 17)])
     call refused(array, 'rank is 17')

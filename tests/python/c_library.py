@@ -66,6 +66,7 @@ class CEntry(c.Structure):
 
 HANDLE, TEXT, INDEX, SECONDS = c.c_void_p, c.c_char_p, c.c_int64, c.c_double
 ARRAY, FOUND, OUT = c.POINTER(CArray), c.POINTER(c.c_int64), c.POINTER(c.c_void_p)
+WORDS = c.POINTER(c.c_char_p)
 FUNCTIONS: dict[str, list[Any]] = {
     "open": [TEXT, TEXT, SECONDS, OUT],
     "close": [HANDLE],
@@ -83,6 +84,34 @@ FUNCTIONS: dict[str, list[Any]] = {
     "request_test": [HANDLE, c.POINTER(c.c_int)],
     "ls": [HANDLE, OUT],
     "listing_entry": [HANDLE, INDEX, c.POINTER(CEntry)],
+    "step_begin": [HANDLE, INDEX, c.c_int, SECONDS, OUT],
+    "step_put": [HANDLE, TEXT, ARRAY, SECONDS],
+    "step_put_async": [HANDLE, TEXT, ARRAY, SECONDS, OUT],
+    "step_set_double": [HANDLE, TEXT, TEXT, c.c_double],
+    "step_set_int64": [HANDLE, TEXT, TEXT, INDEX],
+    "step_set_text": [HANDLE, TEXT, TEXT, TEXT],
+    "step_set_json": [HANDLE, TEXT, TEXT, TEXT],
+    "step_end": [HANDLE, SECONDS],
+    "step_give_up": [HANDLE, TEXT],
+    "step_next": [HANDLE, INDEX, SECONDS, OUT],
+    "step_latest": [HANDLE, SECONDS, OUT],
+    "step_find": [HANDLE, INDEX, SECONDS, OUT],
+    "step_name": [HANDLE, INDEX, WORDS],
+    "step_describe": [HANDLE, TEXT, c.POINTER(CVariable)],
+    "step_get": [HANDLE, TEXT, ARRAY, SECONDS],
+    "step_attributes": [HANDLE, TEXT, OUT],
+    "step_discard": [HANDLE, INDEX],
+    "set_double": [HANDLE, TEXT, TEXT, c.c_double],
+    "set_int64": [HANDLE, TEXT, TEXT, INDEX],
+    "set_text": [HANDLE, TEXT, TEXT, TEXT],
+    "set_json": [HANDLE, TEXT, TEXT, TEXT],
+    "unset": [HANDLE, TEXT, TEXT],
+    "attributes_of": [HANDLE, TEXT, OUT],
+    "attributes_entry": [HANDLE, INDEX, WORDS, WORDS],
+    "attributes_double": [HANDLE, TEXT, c.POINTER(c.c_double)],
+    "attributes_int64": [HANDLE, TEXT, FOUND],
+    "attributes_text": [HANDLE, TEXT, WORDS],
+    "attributes_json": [HANDLE, TEXT, WORDS],
 }
 
 
@@ -121,6 +150,11 @@ def load() -> Any:
     library.tranship_listing_free.argtypes = [HANDLE]
     library.tranship_listing_size.argtypes = [HANDLE]
     library.tranship_listing_size.restype = c.c_int64
+    for name in ("step_writer_free", "step_free", "attributes_free"):
+        getattr(library, f"tranship_{name}").argtypes = [HANDLE]
+    for name in ("step_number", "step_size", "attributes_size"):
+        getattr(library, f"tranship_{name}").argtypes = [HANDLE]
+        getattr(library, f"tranship_{name}").restype = c.c_int64
     library.tranship_error_name.restype = TEXT
     library.tranship_last_error.restype = TEXT
     library.tranship_last_hint.restype = TEXT

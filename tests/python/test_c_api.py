@@ -236,6 +236,17 @@ def test_arrays_of_fortran(checks: list[str], tmp_path: Path, profile: str) -> N
         assert [v["lower"] for v in python.ls() if v["name"] == "placed"] == [[-5, 7]]
         assert np.array_equal(python.get("placed", 0), whole[:, :, 0])
         assert np.array_equal(python.get("four", 0)[:, :, :, 0], whole)
+        own = whole[::2, :, 0]
+        assert np.array_equal(python.get("own c8", 0), own - 1j * own)
+        assert python.get("own c8", 0).dtype == "c8"
+        assert np.array_equal(python.get("own c16", 0), own + 2j * own)
+        assert [v["lower"] for v in python.ls() if v["name"] == "own f8"] == [[-1, 2]]
+        numbers = np.arange(1, 649, dtype="i4").reshape((3, 2, 3, 2, 3, 2, 3), order="F")
+        sections = numbers[::2, :, ::-1, :, ::2, :, 1:3]
+        assert np.array_equal(python.get("seven", 0), sections)
+        assert np.array_equal(python.get("six", 0), sections[0])
+        assert np.array_equal(python.get("five", 0), sections[0, 1])
+        assert np.array_equal(python.get("four of seven", 0), sections[0, 1, 0])
 
 
 # Arrays
