@@ -144,7 +144,7 @@ Inputs answers_inputs() {
                                   "",
                                   Ending::none,
                                   {{3, "given up"}},
-                                  {{3, false}},
+                                  {{3, StepState::broken}},
                                   {{{"v", "i8", 8, box, 1}}, {}, 0, 1}};
   const protocol::StepPage rest{{}, {{"", "dt", "0.5"}}, 0, 0};
   const protocol::StepStateFound whole{StepState::whole, "", true, {}};

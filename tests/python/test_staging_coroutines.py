@@ -198,14 +198,14 @@ def test_a_dropped_iteration_leaves_no_thread(staging: ts.Staging) -> None:
         versions = staging["dropped"].versions(after=0, timeout=PATIENCE)
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(anext(versions), 0.1)
-        assert threads_named("tranship-dropped") == 1
+        assert threads_named('tranship-the next version of "dropped"') == 1
 
     asyncio.run(run())
     gc.collect()
     end = time.monotonic() + PATIENCE / 2
-    while threads_named("tranship-dropped") and time.monotonic() < end:
+    while threads_named('tranship-the next version of "dropped"') and time.monotonic() < end:
         time.sleep(0.05)
-    assert threads_named("tranship-dropped") == 0
+    assert threads_named('tranship-the next version of "dropped"') == 0
 
 
 def test_loops_follow_as_before(contact: Path, staging: ts.Staging) -> None:

@@ -67,7 +67,9 @@ def encoded(key: Any, value: Any) -> tuple[str, str]:
     """
     name = check_text("an attribute's name", key)
     try:
-        return name, json.dumps(value, default=plain, ensure_ascii=False)
+        text = json.dumps(value, default=plain, ensure_ascii=False)
+        (name + text).encode()
+        return name, text
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(
             f"the attribute {name!r} cannot be {shown(value)} ({error})",
@@ -104,7 +106,8 @@ class Attributes(MutableMapping[str, Any]):
     """The attributes of a run, or of a variable: ``staging.attributes["code"] = "LBM 3.1"``.
 
     They are at the servers, which are asked each time. Values are as JSON has them: numbers, texts,
-    truth values, None, lists and mappings; numbers and arrays of NumPy become numbers and lists. Of
+    truth values, None, lists and mappings; numbers and arrays of NumPy become numbers and lists,
+    and NaN and infinities are written as Python's `json` writes them. Of
     several clients that set one, the last is seen. A variable's go when it is deleted.
 
     Raises:

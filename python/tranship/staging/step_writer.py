@@ -31,6 +31,11 @@ class Putter(Protocol):
 
     _core: _core.StagingClientCore
 
+    @property
+    def forked(self) -> bool:
+        """Whether this process is a fork of the one that opened the client."""
+        ...
+
     def _put_in_step(
         self,
         step: int,
@@ -148,7 +153,7 @@ class StepWriter:
         if self._ended or not self._id:
             return
         if kind is not None:
-            self._give_up(f"{kind.__name__}: {rest[0]}" if rest else kind.__name__)
+            self._give_up(reason_of(kind, rest[0] if rest else None))
             return
         self.end()
 
@@ -171,6 +176,8 @@ class StepWriter:
         self._check_open()
         try:
             for put in self._begun:
+                if self._staging.forked:
+                    break  # the call below says so
                 put.result()
             for variable, values in ("", self.attributes), *self._variables.items():
                 for key, value in values.items():
@@ -179,7 +186,7 @@ class StepWriter:
             for label in self._labels.items():
                 self._staging._core.set_step_attribute(self._id, *label)
         except BaseException as failure:
-            self._give_up(f"{type(failure).__name__}: {failure}")
+            self._give_up(reason_of(type(failure), failure))
             raise
         self._ended = True
         self._staging._core.end_step(self._id, seconds)
@@ -201,7 +208,8 @@ class StepWriter:
         except Error:
             pass
         finally:
-            wait(self._begun)
+            if not self._staging.forked:  # a child has no thread that would end them
+                wait(self._begun)
 
     def _check_open(self) -> None:
         if self._ended:
@@ -327,3 +335,13 @@ class StepWriter:
     def __repr__(self) -> str:
         state = "ended" if self._ended else "open" if self._id else "not begun"
         return f"<StepWriter {self.number}: {state}>"
+
+
+def reason_of(kind: type[BaseException], failure: object) -> str:
+    """Returns what readers are told of an exception within a step."""
+    try:
+        text = f"{kind.__name__}: {failure}"
+        text.encode()
+    except Exception:  # the exception's own text failed
+        return kind.__name__
+    return text

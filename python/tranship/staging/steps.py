@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from ..arguments import check_seconds, check_text, check_whole, guard_methods, shown
 from ..arrays.dtypes import dtype_of
 from ..closing import refuse_pickling
-from ..errors import Error, InvalidArgument, NotFound
+from ..errors import Error, InvalidArgument, NotFound, Timeout
 from .arguments import box_of_index, check_box, corner_of, whole_version
 from .attributes import StepAttributes, decoded, missing
 from .following import Gaps, warn_skipped
@@ -113,12 +114,27 @@ class StepVariable:
         seconds = check_seconds("timeout", timeout)
         target = VariableBox(first, last, self.dtype).empty() if out is None else out
         got = self._staging._get(self.name, self.step, first, last, target, seconds, False)
-        if got is WAITS:
+        if got is WAITS:  # for a disk, or for memory; or the step does not have it
+            self._check_has(first, last)
+            self._staging._get(self.name, self.step, first, last, target, seconds)
+        return target
+
+    def _check_has(self, first: tuple[int, ...], last: tuple[int, ...]) -> None:
+        """Looks whether the step has all of a box.
+
+        Raises:
+            NotFound: It does not.
+        """
+        core = self._staging._core
+        try:
+            core.wait(self.name, "exact", self.step, list(first), list(last), 1.0)
+        except Timeout as error:
+            if "lacks" not in error.message and "is not there" not in error.message:
+                raise
             raise NotFound(
                 f'step {self.step} does not have all of "{self.name}" from {first} to {last}',
                 "look at its boxes",
-            )
-        return target
+            ) from None
 
     def __getitem__(self, index: Any) -> Any:
         """Gets ``variable[0:64, :, 7]``, as NumPy reads indices.
@@ -245,9 +261,9 @@ class Step(Mapping[str, StepVariable]):
 
         The next round of the loop says the same. Without a group it does nothing.
         """
-        release, self._release = self._release, None
-        if release is not None:
-            release()
+        if self._release is not None:
+            self._release()
+            self._release = None
 
     def __getitem__(self, name: str) -> StepVariable:
         if name not in self._infos:
@@ -375,12 +391,28 @@ class StepFollower:
         self._taken: Step | None = None
         if self._group is not None:
             staging._core.join_readers(self._group, share, self._after)
+            # Steps refer to this, too: the group is left when neither is used any more.
+            self._leaving = weakref.finalize(self, leave_quietly, staging, self._group)
+            self._leaving.atexit = False
 
     def leave(self) -> None:
         """Leaves the group; a step that was not released goes to another member."""
         group, self._group = self._group, None
-        if group is not None and not self._staging.closed:
+        if group is None:
+            return
+        self._leaving.detach()
+        if not (self._staging.closed or self._staging.forked):
             self._staging._core.leave_readers(group)
+
+    def leave_quietly(self) -> None:
+        """Leaves the group without waiting."""
+        if self._group is not None:
+            self._group = None
+            self._leaving()
+
+    def _release(self, group: str, step: int) -> None:
+        if self._group is not None:
+            self._staging._core.release_step(group, step)
 
     def wait(self, timeout: float) -> Step | None:
         """Waits for the next step. Call `report` afterwards.
@@ -395,8 +427,8 @@ class StepFollower:
         """
         core, group = self._staging._core, self._group
         if self._taken is not None:
-            taken, self._taken = self._taken, None
-            taken.release()
+            self._taken.release()
+            self._taken = None
         step_id, number, variables, attributes, skipped = (
             core.find_step("next", self._after, timeout)
             if group is None
@@ -409,7 +441,7 @@ class StepFollower:
             return None
         self._after = number
         self._passed += 1
-        release = None if group is None else partial(core.release_step, group, step_id)
+        release = None if group is None else partial(self._release, group, step_id)
         step = Step(self._staging, number, variables, attributes, release)
         if group is not None:
             self._taken = step
@@ -423,6 +455,15 @@ class StepFollower:
         """
         skipped, self._skipped = self._skipped, []
         warn_skipped("step", [why for _, why in skipped], self._gaps)
+
+
+def leave_quietly(staging: Reader, group: str) -> None:
+    """Leaves a group without waiting, for an iteration that nobody uses any more."""
+    try:
+        if not (staging.closed or staging.forked):
+            staging._core.leave_readers_later(group)
+    except Error:
+        return  # the client was closed meanwhile
 
 
 class Steps(Followed[Step]):
@@ -447,3 +488,8 @@ class Steps(Followed[Step]):
         """
         super().close()
         self._follower_of_steps.leave()
+
+    def _end(self, failure: BaseException) -> None:
+        if not isinstance(failure, KeyboardInterrupt):  # it ends, and holds no step any more
+            self._follower_of_steps.leave_quietly()
+        super()._end(failure)

@@ -51,6 +51,7 @@ class Followed(Iterator[T], AsyncIterator[T], Generic[T]):
         self._timeout = timeout
         self._stop = threading.Event()
         self._next: Future[Any] | None = None
+        self._pending: list[T] = []
         weakref.finalize(self, self._stop.set).atexit = False
 
     def _item(self, found: Any) -> T:
@@ -68,14 +69,21 @@ class Followed(Iterator[T], AsyncIterator[T], Generic[T]):
             Error: As for `Variable.versions` or `Staging.steps`.
         """
         while not self._stop.is_set():
-            try:
-                found = self._wait()
-            except BaseException as failure:
-                self._end(failure)
+            if not self._pending:
+                try:
+                    found = self._wait()
+                except BaseException as failure:
+                    self._end(failure)
+                self._keep(found)
             self._follower.report()
-            if found is not None:
-                return self._item(found)
+            if self._pending:
+                return self._pending.pop()
         raise StopIteration
+
+    def _keep(self, found: Any) -> None:
+        """Keeps what was found until it is yielded: the report of what was passed by may raise."""
+        if found is not None:
+            self._pending.append(self._item(found))
 
     def __aiter__(self) -> Followed[T]:
         return self
@@ -87,6 +95,9 @@ class Followed(Iterator[T], AsyncIterator[T], Generic[T]):
             Error: As for `Variable.versions` or `Staging.steps`.
         """
         while not self._stop.is_set():
+            if self._pending:
+                self._follower.report()
+                return self._pending.pop()
             if self._next is None:
                 self._next = wait_beside(self._follower, self._timeout, self._stop, self._what)
             try:
@@ -100,9 +111,10 @@ class Followed(Iterator[T], AsyncIterator[T], Generic[T]):
                     raise StopAsyncIteration from None
                 raise
             self._next = None
+            self._keep(found)
             self._follower.report()
-            if found is not None:
-                return self._item(found)
+            if self._pending:
+                return self._pending.pop()
         raise StopAsyncIteration
 
     def close(self) -> None:
@@ -111,7 +123,7 @@ class Followed(Iterator[T], AsyncIterator[T], Generic[T]):
 
     async def aclose(self) -> None:
         """Ends the iteration, as `close` does."""
-        self.close()
+        await asyncio.to_thread(self.close)
 
     def _wait(self) -> Any:
         """Waits for the next one; says so on a terminal."""

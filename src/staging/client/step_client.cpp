@@ -39,17 +39,24 @@ void move_some(std::vector<Value>& from, std::vector<Value>& to, std::size_t& ro
 }  // namespace
 
 /// If a reply of the first server may have come too late, the steps that it named are given back:
-/// this client would settle them otherwise, and does not know which.
-void StepClient::give_back(const Error& why) {
-  if (why.code != ErrorCode::timeout && why.code != ErrorCode::cancelled) return;
+/// this client would settle them otherwise, and does not know which. Returns whether it may have.
+bool StepClient::give_back(const Error& why) {
+  if (why.code != ErrorCode::timeout && why.code != ErrorCode::cancelled) return false;
   requester_.send(first_server, message_of(protocol::StepSettled{}));
+  return true;
+}
+
+bool StepClient::is_open(std::int64_t number) {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(open_.begin(), open_.end(),
+                     [&](const auto& one) { return one.second.number == number; });
 }
 
 /// Asks the first server, and gives back what it may have named in vain.
 template <typename Request>
 Result<typename Request::Reply> StepClient::ask(const Request& request, ReplyBuffer& reply) {
   auto answer = requester_.ask(first_server, request, reply);
-  if (!answer) give_back(answer.error());
+  if (!answer) (void)give_back(answer.error());
   return answer;
 }
 
@@ -63,15 +70,17 @@ Result<StepId> StepClient::begin(std::int64_t number, int writers, std::int64_t 
   const protocol::BeginStep request{number, writers};
   const auto answer = requester_.ask_until_done(first_server, request, reply, end_ns);
   if (!answer) {
+    if (!give_back(answer.error()) || is_open(number)) return answer.error();
     // It may have begun all the same: the first server gets this afterwards.
-    give_back(answer.error());
     requester_.send(first_server, message_of(protocol::GiveUpStep{0, "it did not begin", number}));
     return answer.error();
   }
   const auto& begun = std::get<protocol::StepBegun>(*answer);
   settle_all(begun.unsettled, end_ns);
   const std::lock_guard lock(mutex_);
-  open_[begun.id].dropped = begun.dropped;
+  Open& open = open_[begun.id];
+  open.number = number;
+  open.dropped = begun.dropped;
   return begun.id;
 }
 

@@ -90,7 +90,8 @@ class StepClient {
  private:
   template <typename Request>
   Result<typename Request::Reply> ask(const Request& request, ReplyBuffer& reply);
-  void give_back(const Error& why);
+  bool give_back(const Error& why);
+  bool is_open(std::int64_t number);
   std::size_t message_room() const;
   Status check(const Attribute& attribute) const;
   Status send_contents(StepId id, StepContents& contents, std::int64_t end_ns);
@@ -103,6 +104,7 @@ class StepClient {
   std::condition_variable put_ended_;
   std::mutex mutex_;  ///< Guards what follows.
   struct Open {
+    std::int64_t number = 0;
     std::map<std::string, StepVariable> variables;
     /// By variable and key.
     std::map<std::pair<std::string, std::string>, Attribute> attributes;
