@@ -5,7 +5,7 @@ program simulation
   implicit none
   integer(int64), parameter :: side = 256, steps = 20
   real(real64), parameter :: patience = 30  ! seconds
-  real(real64), allocatable, target :: plate(:, :)  ! this process's columns, and cells around them
+  real(real64), allocatable :: plate(:, :)  ! this process's columns, and cells around them
   type(tranship_staging) :: staging
   integer(int64) :: rank, ranks, first, columns, left, right, step
 
@@ -23,8 +23,8 @@ program simulation
   call put(0_int64)
   do step = 1, steps
     call check(tranship_get(staging, 'heat', step - 1, &  ! waits for neighbours
-                            tranship_array_of(plate(1:side, 1 - left:columns + right), &
-                                              lower=[0_int64, first - left]), patience))
+                            plate(1:side, 1 - left:columns + right), patience, &
+                            lower=[0_int64, first - left]))
     call spread()
     call put(step)
   end do
@@ -34,9 +34,8 @@ contains
 
   subroutine put(version)
     integer(int64), intent(in) :: version
-    call check(tranship_put(staging, 'heat', version, &
-                            tranship_array_of(plate(1:side, 1:columns), lower=[0_int64, first]), &
-                            patience))
+    call check(tranship_put(staging, 'heat', version, plate(1:side, 1:columns), patience, &
+                            lower=[0_int64, first]))
   end subroutine
 
   ! No heat flows over the edges: a cell there is its own neighbour.

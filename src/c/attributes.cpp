@@ -161,7 +161,7 @@ tranship_code tranship_attributes_of(tranship_staging* staging, const char* vari
 }
 
 int64_t tranship_attributes_size(const tranship_attributes* attributes) {
-  return attributes != nullptr ? std::ssize(attributes->values) : 0;
+  return is_handle(attributes, HandleKind::attributes) ? std::ssize(attributes->values) : 0;
 }
 
 tranship_code tranship_attributes_entry(const tranship_attributes* attributes, int64_t index,
@@ -206,5 +206,5 @@ tranship_code tranship_attributes_json(const tranship_attributes* attributes, co
 }
 
 void tranship_attributes_free(tranship_attributes* attributes) {
-  const std::unique_ptr<tranship_attributes> freed(attributes);
+  if (is_handle(attributes, HandleKind::attributes)) delete attributes;
 }

@@ -23,11 +23,16 @@ const char* words_of(HandleKind kind) {
 
 }  // namespace
 
-Status check_handle(const char* name, const void* handle, HandleKind kind) {
-  if (Status given = check_given({{name, handle}}); !given) return given;
+bool is_handle(const void* handle, HandleKind kind) {
+  if (handle == nullptr) return false;
   std::uint64_t found = 0;
   std::memcpy(&found, handle, sizeof found);
-  if (found == static_cast<std::uint64_t>(kind)) return {};
+  return found == static_cast<std::uint64_t>(kind);
+}
+
+Status check_handle(const char* name, const void* handle, HandleKind kind) {
+  if (Status given = check_given({{name, handle}}); !given) return given;
+  if (is_handle(handle, kind)) return {};
   return Error{ErrorCode::invalid_argument,
                std::string("the argument `") + name + "` is a handle of another kind",
                std::string("pass ") + words_of(kind)};

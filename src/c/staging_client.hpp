@@ -32,6 +32,9 @@ enum class HandleKind : std::uint64_t {
   attributes = 0x7475626972747461U
 };
 
+/// Returns whether a handle is there, and of this kind.
+bool is_handle(const void* handle, HandleKind kind);
+
 /// Checks a handle. `name`: Argument name.
 /// @error invalid_argument for null, and for a handle of another kind
 Status check_handle(const char* name, const void* handle, HandleKind kind);

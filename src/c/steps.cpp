@@ -100,23 +100,21 @@ tranship_code set(tranship_step_writer* step, const char* variable, const char* 
   });
 }
 
-/// Lets no more calls into the part, and waits for those that are in it, if `waits`. Returns the
-/// asynchronous puts.
-Result<std::vector<std::shared_ptr<Outcome>>> leave(tranship_step_writer& step, bool waits) {
+/// Lets no more calls into the part and, if `waits`, waits for those that are in it.
+Status leave(tranship_step_writer& step, bool waits) {
   std::unique_lock lock(step.mutex);
   if (step.ended) return ended_error(step);
   step.ended = true;
   while (waits && step.running > 0) step.changed.wait_for(lock, std::chrono::seconds(1));
-  return std::move(step.begun);
+  return {};
 }
 
 Status end(tranship_step_writer& step, double timeout) {
   const auto patience = duration(timeout);
   if (!patience) return patience.error();
-  const auto begun = leave(step, true);
-  if (!begun) return begun.error();
+  if (Status left = leave(step, true); !left) return left;
   Status put;
-  for (const auto& one : *begun) {
+  for (const auto& one : step.begun) {  // no call is in the part that could change them
     Status ended = one ? one->wait() : Status{};
     if (put) put = std::move(ended);
   }
@@ -128,8 +126,7 @@ Status end(tranship_step_writer& step, double timeout) {
 }
 
 Status give_up(tranship_step_writer& step, const std::string& why) {
-  const auto begun = leave(step, false);
-  if (!begun) return begun.error();
+  if (Status left = leave(step, false); !left) return left;
   const auto open = use(step.staging, {});
   return open ? (*open)->client->give_up_step(step.id, why.substr(0, why_bytes_max))
               : Status(open.error());
@@ -316,11 +313,11 @@ tranship_code tranship_step_find(tranship_staging* staging, int64_t number, doub
 }
 
 int64_t tranship_step_number(const tranship_step* step) {
-  return step != nullptr ? step->found.number : 0;
+  return is_handle(step, HandleKind::step) ? step->found.number : 0;
 }
 
 int64_t tranship_step_size(const tranship_step* step) {
-  return step != nullptr ? std::ssize(step->found.contents.variables) : 0;
+  return is_handle(step, HandleKind::step) ? std::ssize(step->found.contents.variables) : 0;
 }
 
 tranship_code tranship_step_name(const tranship_step* step, int64_t index, const char** name) {
@@ -375,4 +372,6 @@ tranship_code tranship_step_discard(tranship_staging* staging, int64_t number) {
   });
 }
 
-void tranship_step_free(tranship_step* step) { const std::unique_ptr<tranship_step> freed(step); }
+void tranship_step_free(tranship_step* step) {
+  if (is_handle(step, HandleKind::step)) delete step;
+}

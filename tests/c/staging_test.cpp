@@ -2,76 +2,20 @@
 // sanitizers see both.
 #include <array>
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <numeric>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "c/opened.hpp"
+#include "c/staging_service.hpp"
 #include "c/workers.hpp"
-#include "calibration/kept_profile.hpp"
-#include "staging/server/server.hpp"
 #include "support/test.hpp"
 #include "tranship/tranship.h"
 
 using namespace tranship;
-
-namespace {
-
-constexpr double patience = 60;
-
-/// Returns the text of a measured profile, which has all channels between processes.
-std::string profile_text() {
-  const std::ifstream file(test::profile_file());
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// A server, and a folder that holds a profile for the C API, so that nothing is measured here.
-class Service {
- public:
-  Service() {
-    std::string folder = std::filesystem::temp_directory_path() / "tranship-c-XXXXXX";
-    REQUIRE(mkdtemp(folder.data()) != nullptr);
-    folder_ = folder;
-    setenv("TRANSHIP_CACHE_FOLDER", folder.c_str(), 1);
-    setenv("TRANSHIP_GPUS", "0", 1);
-    setenv("TRANSHIP_THREADS", "2", 1);
-    staging::Server::Options options;
-    options.config = config_from_environment(std::getenv).value();
-    options.profile = Profile::from_json(profile_text()).value();
-    options.memory_bytes = 64 << 20;
-    REQUIRE(save_profile(profile_text(), profile_path(options.config)).ok());
-    auto server = staging::Server::open(std::move(options));
-    REQUIRE(server.ok());
-    server_ = std::move(*server);
-  }
-  Service(const Service&) = delete;
-  Service& operator=(const Service&) = delete;
-  ~Service() { std::filesystem::remove_all(folder_); }
-
-  std::string contact() const { return server_->contact(); }
-
- private:
-  std::filesystem::path folder_;
-  std::unique_ptr<staging::Server> server_;
-};
-
-tranship_array described(std::vector<double>& values) {
-  tranship_array array{};
-  array.data = values.data();
-  array.type = "f8";
-  array.rank = 1;
-  array.extents[0] = static_cast<int64_t>(values.size());
-  return array;
-}
-
-}  // namespace
+using test::described;
+using test::patience;
+using test::StagingService;
 
 TEST(jobs_all_run_before_their_workers_end) {
   std::array<int, 1000> done{};
@@ -89,7 +33,7 @@ TEST(jobs_all_run_before_their_workers_end) {
 }
 
 TEST(gets_that_wait_keep_no_put_from_running) {
-  const Service service;
+  const StagingService service;
   tranship_staging* staging = nullptr;
   REQUIRE(tranship_open(service.contact().c_str(), nullptr, patience, &staging) == TRANSHIP_OK);
   constexpr int count = 20;
@@ -123,7 +67,7 @@ TEST(gets_that_wait_keep_no_put_from_running) {
 }
 
 TEST(threads_put_and_get_and_list_at_once) {
-  const Service service;
+  const StagingService service;
   tranship_staging* staging = nullptr;
   REQUIRE(tranship_open(service.contact().c_str(), nullptr, patience, &staging) == TRANSHIP_OK);
   std::vector<std::thread> threads;
@@ -159,7 +103,7 @@ TEST(threads_put_and_get_and_list_at_once) {
 }
 
 TEST(a_closed_client_answers_every_call_with_closed) {
-  const Service service;
+  const StagingService service;
   tranship_staging* staging = nullptr;
   REQUIRE(tranship_open(service.contact().c_str(), nullptr, patience, &staging) == TRANSHIP_OK);
   EXPECT_EQ(tranship_close(staging), TRANSHIP_OK);
@@ -188,7 +132,7 @@ TEST(a_closed_client_answers_every_call_with_closed) {
 }
 
 TEST(closing_ends_the_calls_of_other_threads_and_finishes_puts) {
-  const Service service;
+  const StagingService service;
   tranship_staging* staging = nullptr;
   REQUIRE(tranship_open(service.contact().c_str(), nullptr, patience, &staging) == TRANSHIP_OK);
   std::vector<double> values(100'000, 1.5);

@@ -5,7 +5,8 @@
 Functions, structs and their members are read from the headers, so that none is left out. Pointers
 are null or lead to memory that is there, counts are negative, small or beyond any memory: what lies
 behind a pointer C cannot check. The exit status is 1 if a call returned no code, or
-`TRANSHIP_OK` for a negative count or a null output; a crash ends the program by its signal.
+`TRANSHIP_OK` for a negative count, a null output or a handle of another kind; a crash ends the
+program by its signal.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ NUMBERS = {"int": c.c_int, "int64_t": c.c_int64, "size_t": c.c_size_t, "double":
 ROOM = 1 << 20
 HANGS_S = 60.0
 HANDLES_MAX = 8
+TOLD_APART = ("tranship_staging", "tranship_step_writer", "tranship_step", "tranship_attributes")
+"""Kinds of handles that begin with what they are: one of another kind is refused."""
 
 Parameter = tuple[str, str]
 """Type and name, such as ("const tranship_instance*", "source")."""
@@ -65,8 +68,9 @@ def split(declared: str) -> Parameter:
 class Caller:
     """The library, handles of each kind, and memory that pointers lead to."""
 
-    def __init__(self, chance: random.Random, folder: str) -> None:
+    def __init__(self, chance: random.Random, folder: str, staging: str) -> None:
         self.chance = chance
+        self.staging = staging
         self.folder = folder.encode()
         self.library = c.CDLL(str(PACKAGE / "lib" / "libtranship.so"))
         self.functions, self.structs = declarations()
@@ -75,7 +79,7 @@ class Caller:
         self.middle = c.addressof(self.memory) + ROOM // 2
         self.handles: dict[str, list[c.c_void_p]] = {}
         self.kept: list[Any] = []
-        self.negative = self.no_output = False
+        self.negative = self.no_output = self.other_kind = False
         for name, (result, _) in self.functions.items():
             function = getattr(self.library, name)
             pointers = {"const char*": c.c_char_p, "void*": c.c_void_p, "void": None}
@@ -83,6 +87,7 @@ class Caller:
             if result == "tranship_code":
                 function.restype = c.c_int
         self.open()
+        self.open_staging()
 
     def structure(self, name: str) -> type[c.Structure]:
         members: list[Any] = []
@@ -115,6 +120,32 @@ class Caller:
             assert code == 0
             self.handles.setdefault("tranship_instance", []).append(made)
         self.open_peer()
+
+    def open_staging(self) -> None:
+        """Connects to a server, and makes steps: an open one, and two that were ended."""
+        call, ten = self.library, c.c_double(10)
+        staging, found, attributes = c.c_void_p(), c.c_void_p(), c.c_void_p()
+        contact = self.staging.encode()
+        assert call.tranship_open(contact, None, ten, c.byref(staging)) == 0
+        array = self.layouts["tranship_array"]()
+        array.data, array.rank = self.middle, 1
+        array.type = c.cast(c.c_char_p(b"f8"), c.c_void_p).value
+        array.extents[0] = 8
+        writers = [c.c_void_p() for _ in range(3)]
+        for number, writer in zip((-6, -5, -4), writers, strict=True):
+            begun = (staging, c.c_int64(number), 1, ten, c.byref(writer))
+            assert call.tranship_step_begin(*begun) == 0
+            assert call.tranship_step_put(writer, b"d0", c.byref(array), ten) == 0
+            assert call.tranship_step_set_text(writer, None, b"x", b"x") == 0
+        for writer in writers[:2]:
+            assert call.tranship_step_end(writer, ten) == 0
+        assert call.tranship_step_latest(staging, ten, c.byref(found)) == 0
+        assert call.tranship_set_int64(staging, None, b"x", c.c_int64(1)) == 0
+        assert call.tranship_attributes_of(staging, None, c.byref(attributes)) == 0
+        self.handles["tranship_staging"] = [staging]
+        self.handles["tranship_step_writer"] = writers
+        self.handles["tranship_step"] = [found]
+        self.handles["tranship_attributes"] = [attributes]
 
     def open_engine(self) -> c.c_void_p:
         """Opens an engine that accepts connections."""
@@ -179,7 +210,9 @@ class Caller:
             array = (self.layouts[base] * 16)(first, *(self.filled(base) for _ in range(15)))
             self.negative = negative
         else:
+            other_kind = self.other_kind  # what the memory of an output holds is not read
             array = (c.c_void_p * 16)(*(self.handle(base.rstrip("*")) for _ in range(16)))
+            self.other_kind = other_kind
         self.kept.append(array)
         return c.addressof(array)
 
@@ -200,13 +233,28 @@ class Caller:
                 continue  # the default
             else:
                 setattr(made, member, self.value(kind, member))
+        if name == "tranship_array" and self.reach(made) > ROOM // 2:
+            made.data = None
         if "size" in dict(made._fields_) and made.size != c.sizeof(made):
             self.negative = negative  # it is not read
         return made
 
+    def reach(self, array: Any) -> int:
+        """Returns how far from its first element an array reaches at most, in bytes."""
+        extents = [max(abs(n), 1) for n in array.extents[: max(array.rank, 0)]]
+        dense = 16
+        for n in extents:
+            dense *= n
+        strides = zip(extents, array.strides, strict=False)
+        return max(dense, 16 + sum((n - 1) * abs(stride) for n, stride in strides))
+
     def handle(self, kind: str) -> int | None:
         """Returns a handle, or null."""
-        held = self.handles.get(kind.removeprefix("const "), [])
+        kind = kind.removeprefix("const ")
+        held = self.handles.get(kind, [])
+        if kind in TOLD_APART and self.chance.random() < 0.1:
+            held = self.handles[self.chance.choice([k for k in TOLD_APART if k != kind])]
+            self.other_kind = True
         return self.chance.choice(held).value if held and self.chance.random() < 0.9 else None
 
     def text(self, name: str) -> int | None:
@@ -248,7 +296,7 @@ class Caller:
         """Calls a function once; returns what is wrong with what came back."""
         result, parameters = self.functions[name]
         self.kept.clear()
-        self.negative = self.no_output = False
+        self.negative = self.no_output = self.other_kind = False
         outputs: list[tuple[str, c.c_void_p]] = []
         arguments: list[Any] = []
         ends = name.endswith(("_free", "_close")) and name != "tranship_file_close"
@@ -274,6 +322,7 @@ class Caller:
         if code not in CODES:
             return f"{name} returned {code}"
         wrong = "a negative count" if self.negative else "a null output" if self.no_output else ""
+        wrong = wrong or ("a handle of another kind" if self.other_kind else "")
         return f"{name} took {wrong}" if code == 0 and wrong else ""
 
     def argument(self, kind: str, value: Any) -> Any:
@@ -318,7 +367,8 @@ def main() -> int:
     bad: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        caller = Caller(chance, folder)
+        server = tranship.StagingServer(memory=1 << 20)
+        caller = Caller(chance, folder, server.contact)
         names = sorted(caller.functions)
         for k in range(count):
             faulthandler.dump_traceback_later(HANGS_S, exit=True)
@@ -327,6 +377,8 @@ def main() -> int:
                 print(k, name, flush=True)
             if wrong := caller.call(name):
                 bad.add(wrong)
+        faulthandler.cancel_dump_traceback_later()
+        server.close()
         os.chdir("/")
     for wrong in sorted(bad):
         print(wrong)

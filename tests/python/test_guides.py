@@ -48,6 +48,18 @@ def serial_sums(side: int, steps: int) -> list[tuple[float, float]]:
     return sums
 
 
+def energies_of_wave(points: int, steps: int) -> list[float]:
+    """Returns the energy of the wave of the guide at each step."""
+    height, speed = np.zeros(points), np.zeros(points)
+    height[450:550] = np.concatenate([np.arange(50), np.arange(50, 0, -1)])
+    energies = []
+    for _ in range(steps):
+        energies.append((speed[:-1] ** 2 + np.diff(height) ** 2).sum() / 2)
+        speed[1:-1] += 0.5 * np.diff(height, 2)
+        height += 0.5 * speed
+    return energies
+
+
 def run_shell(commands: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs a guide's commands with this Python and its package."""
     programs = folder / "bin"
@@ -180,9 +192,9 @@ def test_seeing_it(profile: str, tmp_path: Path) -> None:
 
 def test_couple_codes_in_c_and_fortran(profile: str, tmp_path: Path) -> None:
     guide = "c-and-fortran.md"
-    simulation, analysis, request = blocks(guide, "c")
-    (fortran,) = blocks(guide, "fortran")
-    in_c, in_fortran = blocks(guide, "sh")
+    simulation, analysis, _, request = blocks(guide, "c")
+    fortran, _ = blocks(guide, "fortran")
+    in_c, in_fortran, _, _ = blocks(guide, "sh")
     for name, text in (
         ("c/simulation.c", simulation),
         ("c/analysis.c", analysis),
@@ -206,6 +218,31 @@ def test_couple_codes_in_c_and_fortran(profile: str, tmp_path: Path) -> None:
     (tmp_path / "simulation.c").write_text(simulation.replace(put, request), encoding="utf-8")
     done = run_shell(in_c, tmp_path)
     assert done.returncode == 0 and len(re.findall(r"^\d+ \d", done.stdout, re.MULTILINE)) == 21
+
+
+def test_steps_in_c_cpp_and_fortran(profile: str, tmp_path: Path) -> None:
+    guide = "c-and-fortran.md"
+    _, _, wave, _ = blocks(guide, "c")
+    (in_cpp,) = blocks(guide, "cpp")
+    _, fortran = blocks(guide, "fortran")
+    for name, text in (
+        ("c/wave.c", wave),
+        ("cpp/follow.cpp", in_cpp),
+        ("fortran/follow.f90", fortran),
+    ):
+        assert (EXAMPLES / name).read_text(encoding="utf-8") == text
+        (tmp_path / Path(name).name).write_text(text, encoding="utf-8")
+    for commands in blocks(guide, "sh")[2:]:
+        if "gfortran" in commands and shutil.which("gfortran") is None:
+            pytest.skip("gfortran is not installed")
+        done = run_shell(commands, tmp_path)
+        assert done.returncode == 0, done.stderr
+        lines = [line.split() for line in done.stdout.splitlines() if re.match(r"\d+ ", line)]
+        assert [int(step) for step, _, _ in lines] == list(range(20))
+        assert [float(time) for _, time, _ in lines] == [0.5 * step for step in range(20)]
+        energies = [float(energy) for _, _, energy in lines]
+        assert np.allclose(energies, energies_of_wave(1000, 20), rtol=1e-9, atol=1e-6)
+        assert "of wave 1.0" in done.stdout
 
 
 def test_the_guide_to_types(capsys: pytest.CaptureFixture[str]) -> None:
