@@ -239,9 +239,9 @@ class Staging(Gets, Puts, Closing):
                 and the server finds room meanwhile. Work in the stream that a GPU's array
                 names is waited for in any case.
             checksum: Whether the object gets a CRC-32C of its elements, which each `get` that
-                takes the object whole compares with what it got. Costs about as much as a copy,
-                for the writer and for each such reader, and sends objects of up to 64 KiB the way
-                of larger ones when they are read.
+                takes the object whole compares with what it got. Costs half a copy or more in
+                host memory and about one elsewhere, for the writer and for each such reader, and
+                sends objects of up to 64 KiB the way of larger ones when they are read.
 
         Raises:
             InvalidArgument: The array does not fit the variable, or an argument has a wrong type.
