@@ -465,7 +465,7 @@ void join_readers(BoundClient& self, const std::string& group, const std::string
   unwrap(run([&] { return self.client->join_readers(group, sharing, after); }));
 }
 
-void bind_steps(nb::class_<BoundClient>& client) {
+void bind_written_steps(nb::class_<BoundClient>& client) {
   client
       .def(
           "begin_step",
@@ -499,7 +499,11 @@ void bind_steps(nb::class_<BoundClient>& client) {
           [](const BoundClient& self, staging::StepId step) {
             return self.client->is_dropped(step);
           },
-          nb::arg("step"))
+          nb::arg("step"));
+}
+
+void bind_read_steps(nb::class_<BoundClient>& client) {
+  client
       .def("find_step", &find_step, nb::arg("which"), nb::arg("number"), nb::arg("timeout"),
            nb::arg("waits") = true,
            nb::sig(
@@ -572,7 +576,8 @@ void bind_staging_view(nb::module_& module) {
 
 void bind_staging_client(nb::module_& module) {
   nb::class_<BoundClient> client(module, "StagingClientCore");
-  bind_steps(client);
+  bind_written_steps(client);
+  bind_read_steps(client);
   client
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
                   nb::arg("timeout"),

@@ -176,7 +176,13 @@ class Client {
   Result<Gate::Pass> enter() const;
   /// Runs a call, which fails with `closed` if this client was closed before or meanwhile.
   template <typename Call>
-  auto call(const Call& body) -> decltype(body());
+  auto call(const Call& body) -> decltype(body()) {
+    const auto entered = enter();
+    if (!entered) return entered.error();
+    auto result = body();
+    if (!result) return why_ended(result.error());
+    return result;
+  }
   Error why_ended(const Error& error) const;
   Status put_inside(const std::string& variable, std::int64_t version, const Array& array,
                     const std::vector<std::int64_t>& lower, const PutOptions& options);

@@ -37,9 +37,9 @@ class RoomFinder {
   /// `index_servers`: Those of the box.
   /// @error what the preferred server says; timeout; cancelled
   /// `look`: Called before each wait; an error of it ends the search.
-  Status find(const std::vector<int>& candidates, const std::vector<int>& index_servers,
-              PreparedPut& put, std::int64_t end_ns,
-              const std::function<Status()>& look = [] { return Status{}; });
+  Status find(
+      const std::vector<int>& candidates, const std::vector<int>& index_servers, PreparedPut& put,
+      std::int64_t end_ns, const std::function<Status()>& look = [] { return Status{}; });
 
   /// Asks the other index servers of the box to index the object, all at once.
   Status index(const std::vector<int>& index_servers, PreparedPut& put);
