@@ -49,6 +49,7 @@ struct Record {
   std::size_t variables = 1;
   bool empties = false;        ///< boxes without elements are put, too
   bool long_texts = false;     ///< steps have many long attributes
+  bool conflicts = false;      ///< writers do not agree on an attribute
   bool overlaps = false;       ///< writers put parts of their boxes twice
   bool beside = false;         ///< clients put to the same versions beside steps
   bool late = false;           ///< requests may be late: a failure may be that
@@ -176,6 +177,10 @@ class Writer {
     ++attempt.ending;
     const Status ended = steps_.end(open.id, world_.now_ns() + patience_ns);
     if (ended && world_.step(client_)) ++attempt.ended;
+    if (ended || record_.late) return;
+    // Whatever has failed, it has ended.
+    const auto state = steps_.settle(open.id, world_.now_ns() + patience_ns);
+    if (state && !*state) record_.complain("a step stays open that its writer could not end");
   }
 
  private:
@@ -225,6 +230,11 @@ class Writer {
 
   void add_attributes(const OpenStep& open) {
     Random& random = world_.random();
+    if (record_.conflicts) {
+      const std::string value = random.chance(0.5) ? "1" : "2";
+      (void)steps_.add(open.id, Attribute{"", "same", value});
+      record_.attempts[open.id].attributes["same"] = value;
+    }
     const std::int64_t count = record_.long_texts ? random.between(1, 6) : 1;
     for (std::int64_t k = 0; k < count; ++k) {
       const std::int64_t length = record_.long_texts ? random.between(1, 1500) : 1;
@@ -580,6 +590,31 @@ void read_attributes(StagingWorld& world, int client, SimulatedServers& servers,
   world.close(client);
 }
 
+/// Checks that gets alone show all of a step that has ended, or nothing.
+void get_all(StagingWorld& world, int client, Catalog& catalog, Record& record) {
+  for (const auto& [id, attempt] : record.attempts) {
+    if (!record.may_be_whole(attempt)) continue;
+    const std::int64_t number = attempt.number;
+    bool seen = false;
+    for (std::size_t k = 0; k < record.variables; ++k) {
+      const GetRequest request{names[k], VersionChoice::exact, number, record.whole()};
+      const auto got = get(world, catalog, record, request, glance_ns);
+      seen = seen || (got && *got == id);
+      if (got || record.discards || !world.all_alive()) continue;
+      if (attempt.ended == record.writers) record.complain("what was whole is not seen");
+    }
+    if (record.empties)
+      seen = catalog.extent_of(nothing, number, world.now_ns() + glance_ns) || seen;
+    if (seen) judge_whole(world, client, catalog, record, number, id);
+    const auto found = catalog.find_version({names[0], VersionChoice::next, number - 1},
+                                            world.now_ns() + glance_ns);
+    const bool left_out = !found || found->version != number;
+    if (seen && left_out && !record.discards && !record.beside && world.all_alive()) {
+      record.complain("the version of a step that was seen is left out");
+    }
+  }
+}
+
 /// The last client, which comes when all others have ended: it finds all that was whole, and has
 /// servers drop or show what they withhold.
 void settle(StagingWorld& world, int client, SimulatedServers& servers, Record& record) {
@@ -587,11 +622,13 @@ void settle(StagingWorld& world, int client, SimulatedServers& servers, Record& 
     servers.wait(servers.notices(), world.now_ns() + patience_ns);
   }
   world.calm();
+  record.late = record.fills = false;  // no excuse any more
   servers.wait(servers.notices(), world.now_ns() + patience_ns);
   Catalog catalog(servers);
   const auto look = [&](std::int64_t number) {
     return catalog.steps().find({VersionChoice::exact, number}, world.now_ns() + glance_ns);
   };
+  if (world.random().chance(0.5)) get_all(world, client, catalog, record);
   for (int k = 0; k < 4; ++k) {
     (void)catalog.steps().find({VersionChoice::latest, INT64_MAX}, world.now_ns() + glance_ns);
   }
@@ -634,6 +671,7 @@ StagingWorld::Options options_of(Random& random) {
   options.cell_bytes = random.chance(0.5) ? 8 : 256;
   options.versions_max = random.chance(0.2) ? 2 : 0;
   options.client_death = random.chance(0.4) ? (random.chance(0.3) ? 0.02 : 0.003) : 0;
+  options.settler_death = random.chance(0.3) ? 0.2 : 0;
   options.server_death = random.chance(0.2) ? 0.001 : 0;
   options.late = random.chance(0.3) ? 0.02 : 0;
   options.link_loss = random.chance(0.2) ? 0.003 : 0;
@@ -654,6 +692,7 @@ Record record_of(Random& random, const StagingWorld::Options& options) {
   record.variables = static_cast<std::size_t>(random.between(1, std::ssize(names)));
   record.empties = random.chance(0.3);
   record.long_texts = random.chance(0.3);
+  record.conflicts = random.chance(0.1);
   record.overlaps = random.chance(0.3);
   record.runs_at_once = random.chance(0.3);
   return record;

@@ -64,6 +64,11 @@ Result<std::span<const std::byte>> SimulatedServers::ask_now(int server,
   auto& client = *world_.clients_[static_cast<std::size_t>(client_)];
   if (world_.is_cut(client, server)) return cut();
   client.connected.insert(server);
+  const bool settles = staging::kind_of(question.bytes()) == staging::RequestKind::settle_step;
+  if (settles && world_.random().chance(world_.options_.settler_death)) {
+    world_.kill(client_);
+    return dead();
+  }
   if (world_.random().chance(world_.options_.late)) {
     there.late[client_].push_back({question.bytes()});
     if (!world_.step(client_)) return dead();
@@ -335,13 +340,7 @@ void StagingWorld::carry_out(Server& server) {
 /// probabilities.
 void StagingWorld::fate() {
   if (random_.chance(options_.client_death)) {
-    const auto k = static_cast<int>(random_.below(std::ssize(clients_)));
-    Client& client = *clients_[at(k)];
-    if (client.alive && !client.ended && k != spared_) {
-      client.alive = false;
-      any_client_died_ = true;
-      part(k, Leaving::died);
-    }
+    kill(static_cast<int>(random_.below(std::ssize(clients_))));
   }
   if (random_.chance(options_.link_loss)) {
     const auto k = static_cast<int>(random_.below(std::ssize(clients_)));
@@ -360,6 +359,14 @@ void StagingWorld::fate() {
   if (random_.chance(0.2)) (void)move_something();
   if (random_.chance(0.2)) answer_late();
   deliver_partings(false);
+}
+
+void StagingWorld::kill(int client) {
+  Client& one = *clients_[at(client)];
+  if (!one.alive || one.ended || client == spared_) return;
+  one.alive = false;
+  any_client_died_ = true;
+  part(client, Leaving::died);
 }
 
 void StagingWorld::lose_one_link() {
@@ -383,7 +390,7 @@ void StagingWorld::kill_server(int server) {
 }
 
 void StagingWorld::calm() {
-  options_.client_death = options_.server_death = options_.late = 0;
+  options_.client_death = options_.server_death = options_.settler_death = options_.late = 0;
   options_.link_loss = options_.one_link_loss = 0;
 }
 

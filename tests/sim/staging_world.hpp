@@ -58,7 +58,8 @@ class StagingWorld {
     std::int64_t cell_bytes = staging::Cells::bytes_least;
     staging::Full full = staging::Full::block;
     std::int64_t spill_bytes = staging::spill_bytes_unlimited;
-    double client_death = 0;  ///< probability at each step
+    double client_death = 0;   ///< probability at each step
+    double settler_death = 0;  ///< probability at each message that tells of the end of a step
     double server_death = 0;
     double link_loss = 0;      ///< probability that a client loses its connections and lives on
     double one_link_loss = 0;  ///< probability that it loses the connection to one server only
@@ -156,6 +157,7 @@ class StagingWorld {
     return client.cut_off || client.cut.contains(server);
   }
   void fate();
+  void kill(int client);
   void lose_one_link();
   void kill_server(int server);
   void answer_late(Server& server, int client);

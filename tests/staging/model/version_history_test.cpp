@@ -139,3 +139,52 @@ TEST(an_index_of_a_version_finds_objects_and_entries_apart) {
   index.remove_object(1, box_of(0, 4), 256);
   EXPECT(index.unused() && !index.counts());
 }
+
+TEST(a_step_is_named_that_could_change_an_answer) {
+  VersionHistory history(0, 16);
+  EXPECT_EQ(history.withheld_beside(VersionChoice::latest, INT64_MAX, {}), 0U);
+  history.withhold(3, 30);
+  history.withhold(5, 51);
+  history.withhold(5, 50);
+  history.withhold(7, 70);
+  const auto beside = [&](VersionChoice choice, std::int64_t version,
+                          std::optional<std::int64_t> found = {}) {
+    return history.withheld_beside(choice, version, found);
+  };
+  // The exact version, found or not: what is withheld may lie above what was found.
+  EXPECT_EQ(beside(VersionChoice::exact, 5), 50U);
+  EXPECT_EQ(beside(VersionChoice::exact, 4), 0U);
+  EXPECT_EQ(beside(VersionChoice::exact, 5, 5), 50U);
+  // The lowest one above, up to the one that was found.
+  EXPECT_EQ(beside(VersionChoice::next, INT64_MIN), 30U);
+  EXPECT_EQ(beside(VersionChoice::next, 3), 50U);
+  EXPECT_EQ(beside(VersionChoice::next, 3, 4), 0U);
+  EXPECT_EQ(beside(VersionChoice::next, 3, 5), 50U);
+  EXPECT_EQ(beside(VersionChoice::next, 3, 6), 50U);
+  EXPECT_EQ(beside(VersionChoice::next, 7), 0U);
+  // The highest one up to it, down to the one that was found.
+  EXPECT_EQ(beside(VersionChoice::latest, INT64_MAX), 70U);
+  EXPECT_EQ(beside(VersionChoice::latest, 6), 50U);
+  EXPECT_EQ(beside(VersionChoice::latest, 6, 6), 0U);
+  EXPECT_EQ(beside(VersionChoice::latest, 6, 5), 50U);
+  EXPECT_EQ(beside(VersionChoice::latest, 6, 1), 50U);
+  EXPECT_EQ(beside(VersionChoice::latest, 2), 0U);
+}
+
+TEST(what_is_withheld_of_a_version_is_counted) {
+  VersionHistory history(0, 16);
+  history.hold(3).begin_put();
+  history.withhold(3, 30);
+  history.withhold(3, 30);
+  history.withhold(3, 31);
+  EXPECT(history.withheld(3) == (std::vector<std::uint64_t>{30, 31}));
+  history.end_withholding(3, 30);
+  history.end_withholding(3, 99);
+  history.end_withholding(4, 30);
+  EXPECT_EQ(history.withheld_beside(VersionChoice::exact, 3, {}), 30U);
+  history.end_withholding(3, 30);
+  EXPECT_EQ(history.withheld_beside(VersionChoice::exact, 3, {}), 31U);
+  (void)history.discard(3);
+  EXPECT(history.withheld(3).empty());
+  EXPECT_EQ(history.withheld_beside(VersionChoice::next, INT64_MIN, {}), 0U);
+}
