@@ -103,9 +103,11 @@ Result<SearchOutcome> ObjectSearch::hold_objects(const GetRequest& request, Answ
   held = merge({std::move(answer)}, std::move(held), outcome);
   const bool alone = outcome.named_by.empty();
   const Status status = alone ? Status{} : lease_others(request, false, outcome, held);
+  held.step = std::max(held.step, outcome.step);
   sort_newest_first(held.objects);
   Box missing;
-  if (status && find_parts(request.box, held.objects, held.parts, missing)) {
+  // What has gone may have been hidden by an object that is not among these: on_all() looks again.
+  if (status && !outcome.gone && find_parts(request.box, held.objects, held.parts, missing)) {
     return SearchOutcome(std::move(held));
   }
   release(held);
@@ -175,6 +177,7 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
                                            ReplyBuffer& reply) {
   GetRequest bounded = request;
   int looks = 0;
+  std::vector<ObjectId> seen_before;
   std::uint64_t step = 0;
   for (int rounds = 0;; ++rounds) {
     FindOutcome outcome;
@@ -189,11 +192,24 @@ Result<SearchOutcome> ObjectSearch::on_all(const GetRequest& request,
     Box missing;
     const bool whole = status && find_parts(request.box, held.objects, held.parts, missing);
     held.step = step;
-    if (whole) return SearchOutcome(std::move(held));
+    // An object that has gone since it was named was given up, or is hidden by one that these looks
+    // may have missed. Another look sees that one; if it sees the same objects, there is none.
+    std::vector<ObjectId> seen;
+    for (const StoredObject& one : held.objects) seen.push_back({one.primary, one.object});
+    const bool certain = !outcome.gone || (looks > 0 && seen == seen_before);
+    seen_before = std::move(seen);
+    if (whole && certain) return SearchOutcome(std::move(held));
     release(held);
     const bool vanished = !status && status.error().code == ErrorCode::not_found;
     if (!status && (!vanished || request.choice == VersionChoice::exact)) return status.error();
     if (status && outcome.gone && ++looks < looks_max) continue;
+    if (whole) {
+      return SearchOutcome(
+          Waiting{version_of(request.variable, held.version) + " changes again and again",
+                  {},
+                  Ending::none,
+                  step});
+    }
     if (request.choice == VersionChoice::latest && held.version > INT64_MIN) {
       bounded.version = held.version - 1;  // an older one may be whole
     } else if (vanished && request.choice == VersionChoice::next) {
