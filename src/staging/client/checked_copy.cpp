@@ -237,6 +237,16 @@ class Copying {
   Status failure_;  ///< Of the first thread that failed.
 };
 
+/// Starts threads beside the caller's, so that there are `most` together, or fewer if the system
+/// has no more.
+void start_helpers(std::vector<std::jthread>& helpers, std::size_t most, Copying& copying) {
+  try {
+    while (helpers.size() + 1 < most) helpers.emplace_back([&] { copying.work(nullptr); });
+  } catch (const std::system_error&) {
+    return;
+  }
+}
+
 }  // namespace
 
 bool can_be_checked(const Array& array) {
@@ -255,13 +265,9 @@ Status copy_checked(std::span<CheckedCopy> copies, int threads, bool cold,
     }
     Copying copying(copies, cold);
     {
+      const auto most = std::min(static_cast<std::size_t>(threads), copying.chunks());
       std::vector<std::jthread> helpers;
-      try {
-        const auto most = std::min(static_cast<std::size_t>(threads), copying.chunks());
-        while (helpers.size() + 1 < most) helpers.emplace_back([&] { copying.work(nullptr); });
-      } catch (const std::system_error&) {
-        // Fewer threads carry them out.
-      }
+      start_helpers(helpers, most, copying);
       copying.work(&check);
     }
     return copying.finish();
