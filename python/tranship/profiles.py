@@ -141,8 +141,9 @@ def load(machine: str | os.PathLike[str]) -> str:
     path = machines_folder() / f"{text}.json" if text in machine_names() else Path(text)
     if not path.is_file():
         names = ", ".join(machine_names()) or "none"
+        printable = text.encode("utf-8", "backslashreplace").decode()
         raise NotFound(
-            f"there is no machine profile {text}",
+            f"there is no machine profile {printable}",
             f"give a file, or the name of one that comes with the package ({names})",
         )
     try:

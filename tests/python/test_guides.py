@@ -98,7 +98,8 @@ def test_readme(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         rows, columns = np.load("rows.npy"), np.load("columns.npy")
         assert columns.flags.f_contiguous and (columns == rows).all()
         exec(staging, staged)
-    assert capsys.readouterr().out.split() == ["0", "6.0", "1", "7.0", "2", "8.0"]
+    steps = ["0", "0.0", "6.0", "1", "0.1", "7.0", "2", "0.2", "8.0"]
+    assert capsys.readouterr().out.split() == steps
     assert (staged["window"] == [[2.0] * 4 + [12.0] * 6] * 32).all()
 
 
