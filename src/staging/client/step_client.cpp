@@ -9,6 +9,8 @@ namespace tranship::staging {
 namespace {
 
 constexpr int first_server = 0;
+/// A longer reason to give a step up is truncated: a message has room for it.
+constexpr std::size_t why_bytes = 512;
 
 Error no_more_steps(Ending ending, const std::string& why) {
   if (ending == Ending::died) {
@@ -198,7 +200,8 @@ Status StepClient::end(StepId id, std::int64_t end_ns) {
   return ended->state == StepState::broken ? Status(broken_step(ended->why)) : Status{};
 }
 
-void StepClient::give_up(StepId id, const std::string& why) {
+void StepClient::give_up(StepId id, const std::string& reason) {
+  const std::string why = reason.size() <= why_bytes ? reason : in_quotes(reason, why_bytes);
   {
     const std::lock_guard lock(mutex_);
     const auto open = open_.find(id);

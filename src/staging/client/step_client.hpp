@@ -52,8 +52,8 @@ class StepClient {
   /// unless other clients are still within it.
   /// @error not_found if it is broken; invalid_argument or out_of_memory as StepTable::add()
   Status end(StepId id, std::int64_t end_ns);
-  /// Breaks the step, unless this client has ended its part.
-  void give_up(StepId id, const std::string& why);
+  /// Breaks the step, unless this client has ended its part. `reason`: Of any length.
+  void give_up(StepId id, const std::string& reason);
 
   /// Waits for a whole step. `broken`: Gets the steps that are passed by; the call returns with
   /// them and does not wait for what comes behind.
