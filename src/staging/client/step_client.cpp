@@ -349,7 +349,8 @@ Result<FoundStep> StepClient::take(const std::string& group, std::int64_t end_ns
 
 /// Fetches what did not fit into the reply that found the step.
 Status StepClient::read_rest(FoundStep& step, protocol::StepPage page, std::int64_t end_ns) {
-  auto& [variables, attributes] = step.contents;
+  auto& variables = step.contents.variables;
+  auto& attributes = step.contents.attributes;
   const auto take = [&](protocol::StepPage& one) {
     variables.insert(variables.end(), one.variables.begin(), one.variables.end());
     attributes.insert(attributes.end(), one.attributes.begin(), one.attributes.end());
