@@ -194,6 +194,36 @@ bool put(BoundClient& self, const std::string& variable, std::int64_t version, n
   return true;
 }
 
+/// A variable, an array, the box's lower corner, and the text of the elements if they are
+/// structures.
+using PutTuple = std::tuple<std::string, nb::object, Indices, std::string>;
+
+void put_all(BoundClient& self, std::int64_t version, const std::vector<PutTuple>& puts,
+             double timeout, nb::handle after, bool checksum, staging::StepId step) {
+  std::vector<staging::PlacedArray> arrays;
+  arrays.reserve(puts.size());
+  for (const auto& [variable, array, lower, type] : puts) {
+    arrays.push_back({variable, named(array_of(array, false), type), lower});
+  }
+  const std::vector<Event> events = events_of(after);
+  const staging::PutOptions options{milliseconds(timeout), events, checksum, step};
+  unwrap(run([&] { return self.client->put_all(version, arrays, options); }));
+}
+
+/// A variable, the corners of a box, the target, and the text of the elements as above.
+using GetTuple = std::tuple<std::string, Indices, Indices, nb::object, std::string>;
+
+std::vector<std::size_t> get_all(BoundClient& self, std::int64_t version,
+                                 const std::vector<GetTuple>& gets, double timeout) {
+  std::vector<staging::BoxTarget> boxes;
+  boxes.reserve(gets.size());
+  for (const auto& [variable, lower, upper, out, type] : gets) {
+    boxes.push_back(
+        {request_of(variable, "exact", version, lower, upper), named(array_of(out, true), type)});
+  }
+  return unwrap(run([&] { return self.client->get_all(boxes, milliseconds(timeout)); }));
+}
+
 std::optional<std::int64_t> get(BoundClient& self, const std::string& variable,
                                 const std::string& which, std::int64_t version,
                                 const std::vector<std::int64_t>& lower,
@@ -586,6 +616,9 @@ void bind_staging_client(nb::module_& module) {
       .def("put", &put, nb::arg("variable"), nb::arg("version"), nb::arg("array"), nb::arg("lower"),
            nb::arg("timeout"), nb::arg("after").none(), nb::arg("checksum") = false,
            nb::arg("type") = "", nb::arg("waits") = true, nb::arg("step") = 0)
+      .def("put_all", &put_all, nb::arg("version"), nb::arg("puts"), nb::arg("timeout"),
+           nb::arg("after").none(), nb::arg("checksum"), nb::arg("step"))
+      .def("get_all", &get_all, nb::arg("version"), nb::arg("gets"), nb::arg("timeout"))
       .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
            nb::arg("upper"), nb::arg("out"), nb::arg("timeout"), nb::arg("type") = "",
            nb::arg("waits") = true)

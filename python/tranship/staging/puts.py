@@ -39,7 +39,15 @@ class Puts:
         after: Event | Iterable[Event] | None,
         checksum: bool,
     ) -> None:
-        """Puts arrays one after another; the events in `after` write the last one."""
+        """Puts arrays: within a step together, and else one after another.
+
+        The events in `after` write the last one.
+        """
+        if step and len(puts) > 1:
+            ready = [core_put(put) for put in puts]
+            checks = check_flag("checksum", checksum)
+            self._core.put_all(version, ready, seconds, after, checks, step)
+            return
         end = time.monotonic() + seconds
         for put in puts:
             events = after if put is puts[-1] else None
@@ -59,10 +67,9 @@ class Puts:
         step: int = 0,
     ) -> bool:
         """Puts an array; returns False if it would have to wait, and must not."""
-        array, text = as_elements(array)
-        array, corner = at_origin(array) if lower is None else (array, corner_of("lower", lower))
+        name, array, corner, text = core_put(ReadyPut(name, array, lower))
         return self._core.put(
-            variable_name(name),
+            name,
             whole_version(version),
             array,
             corner,
@@ -107,3 +114,17 @@ class Puts:
                 event.add_done_callback(wake)
         begun.append(self._workers.run(attempt, seconds, lasting=True))
         return begun[0].future
+
+
+def core_put(put: ReadyPut) -> tuple[str, Any, list[int], str]:
+    """Returns the name, the array, the corner and the type's text that the core takes.
+
+    Raises:
+        InvalidArgument: The name, the corner or the type of the elements cannot be those of a box.
+    """
+    array, text = as_elements(put.array)
+    if put.lower is None:
+        array, corner = at_origin(array)
+    else:
+        corner = corner_of("lower", put.lower)
+    return variable_name(put.name), array, corner, text

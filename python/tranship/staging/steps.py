@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import weakref
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, SupportsIndex
 
@@ -15,7 +15,7 @@ from ..arguments import check_seconds, check_text, check_whole, guard_methods, s
 from ..arrays.dtypes import dtype_of
 from ..closing import refuse_pickling
 from ..errors import Error, InvalidArgument, NotFound, Timeout
-from .arguments import box_of_index, check_box, corner_of, whole_version
+from .arguments import as_elements, box_of_index, check_box, corner_of, whole_version
 from .attributes import StepAttributes, decoded, missing
 from .following import Gaps, warn_skipped
 from .futures import WAITS
@@ -269,6 +269,54 @@ class Step(Mapping[str, StepVariable]):
         if name not in self._infos:
             raise missing(f"step {self.number}", "variable", name, self._infos)
         return StepVariable(self, self._infos[name], self._attributes.get(name, {}))
+
+    def get_all(
+        self,
+        names: Iterable[str] | None = None,
+        out: Mapping[str, Any] | None = None,
+        *,
+        timeout: float = GET_S,
+    ) -> dict[str, Any]:
+        """Gets all that the step has of many variables: ``arrays = step.get_all()``.
+
+        They are got together, so that many small ones cost little more than one of as many bytes.
+
+        Args:
+            names: Names of variables; None: all.
+            out: Targets by name, as of `StepVariable.get`; the others are new NumPy arrays.
+            timeout: Seconds for each answer of a server.
+
+        Returns:
+            The arrays by name, in the order of `names`.
+
+        Raises:
+            NotFound: The step has no such variable, or not all of the box around what it has of
+                one; or it was discarded.
+            InvalidArgument: `out` has an array that does not fit, or a name that is not got.
+            Error: As of `StepVariable.get`.
+        """
+        seconds = check_seconds("timeout", timeout)
+        if isinstance(names, str):
+            names = [names]
+        wanted = [self[name] for name in (self if names is None else names)]
+        targets = {} if out is None else dict(out)
+        got = {one.name: targets.pop(one.name, None) for one in wanted}
+        if targets:
+            raise InvalidArgument(
+                f"out has {shown(next(iter(targets)))}, which is not got",
+                "name the same variables in both",
+            )
+        together = []
+        for one in wanted:
+            if got[one.name] is None:
+                got[one.name] = VariableBox(one.lower, one.upper, one.dtype).empty()
+            if all(one.shape):
+                array, text = as_elements(got[one.name])
+                together.append((one.name, list(one.lower), list(one.upper), array, text))
+        for number in self._staging._core.get_all(self.number, together, seconds):
+            name = together[number][0]
+            self[name].get(out=got[name], timeout=timeout)
+        return got
 
     def to_xarray(
         self, variables: Sequence[str] | None = None, *, chunks: Chunks = None

@@ -13,6 +13,7 @@
 
 #include "staging/client/known_variables.hpp"
 #include "staging/client/object_search.hpp"
+#include "staging/client/put_batch.hpp"
 #include "staging/client/put_progress.hpp"
 #include "staging/client/request_sender.hpp"
 #include "staging/client/room_finder.hpp"
@@ -117,6 +118,11 @@ class Catalog {
   /// below `first`, and counts as one that puts to the variable, which need not exist yet.
   Status nothing(const std::string& variable, std::int64_t first, std::int64_t last);
 
+  /// Returns an object that puts many objects together.
+  PutBatch put_batch(std::int64_t end_ns) {
+    return {requester_, distribution_, known_, progress_, end_ns};
+  }
+
   /// Waits until objects cover the box, and leases them; `reply` takes the data if they are few.
   /// For `next`, versions that have something of the box and will never cover it are passed by.
   /// @error timeout, which says what is missing; not_found if the version was discarded; closed or
@@ -134,6 +140,18 @@ class Catalog {
   /// @error what `copy` says; timeout; io if a disk fails
   Status take(const LeasedBox& held, std::int64_t end_ns,
               const std::function<Status(const LeasedBox&)>& copy);
+  /// Finds boxes of exact versions, in as many round trips for all of them as for one. Calls `take`
+  /// with the number of each request and its box: its objects, or its elements, which hold during
+  /// the call. Returns the numbers of those that it cannot find so, in their order: get() finds
+  /// them one by one.
+  /// @error what a server or `take` says; `take` is not called any more then
+  Result<std::vector<std::size_t>> get_all(
+      std::span<const GetRequest> requests, std::int64_t end_ns,
+      const std::function<Status(std::size_t, LeasedBox)>& take);
+  /// As ObjectSearch::release_all().
+  void release_all(std::span<const LeasedBox> held, std::string_view path = {}) {
+    search_.release_all(held, path);
+  }
   /// As ObjectSearch::release().
   void release(const LeasedBox& held, std::string_view path = {}) { search_.release(held, path); }
 
@@ -226,6 +244,8 @@ class Catalog {
   Result<KnownVariable> declare(const PutRequest& request, std::int64_t end_ns, bool empty = false);
   Result<protocol::Described> ask_metadata_server(const protocol::Describe& describe,
                                                   std::int64_t end_ns);
+  Result<std::vector<std::optional<IndexServers>>> index_servers_of_all(
+      std::span<const GetRequest> requests, std::int64_t end_ns);
   Result<IndexServers> index_servers_of(const std::string& variable, const Box& box,
                                         std::int64_t end_ns);
   Result<LeasedBox> find_complete(const GetRequest& request, Wanted wanted, ReplyBuffer& reply,

@@ -9,6 +9,7 @@
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
+#include "staging/client/box_arrays.hpp"
 #include "staging/model/residency.hpp"
 #include "staging/protocol/spans.hpp"
 
@@ -29,93 +30,11 @@ constexpr int segments_mapped = 3;
 /// The threads that map a server's memory wait so long for an answer.
 constexpr std::chrono::seconds mapping_wait{5};
 
-/// Calls a function at the end of its scope.
-struct Ended {
-  std::function<void()> call;
-  ~Ended() { call(); }
-};
-
-Error closed_error() {
-  return {ErrorCode::closed, "this client of the staging service was closed", "open another one"};
-}
 /// Times that a put begins again because its variable was deleted meanwhile.
 constexpr int put_attempts_max = 8;
 /// Variables that a client counts apart; further ones are counted together.
 constexpr std::size_t counted_max = 4096;
 constexpr const char* other_variables = "(others)";
-
-/// Returns the mapping of a dense array of a box, with the field of another array.
-Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like,
-                                             std::int64_t offset) {
-  const Placement& field = like.fields()[0];
-  IndexSpace space;
-  std::vector<std::int64_t> strides(at(box.rank));
-  std::int64_t stride = field.field.bytes;
-  for (int k = box.rank - 1; k >= 0; --k) {
-    strides[at(k)] = stride;
-    stride *= box.extent(k);
-  }
-  for (int k = 0; k < box.rank; ++k) space.push_back({like.space()[at(k)].name, box.extent(k)});
-  return Mapping::make_strided(std::move(space), {{field.field, offset, strides}});
-}
-
-/// Returns the mapping of a dense array of the array's own box, moved to the origin.
-Result<std::shared_ptr<const Mapping>> dense_of(const Array& array) {
-  Box box;
-  box.rank = array.view.mapping->rank();
-  for (int k = 0; k < box.rank; ++k) box.upper[at(k)] = array.view.extents[at(k)];
-  return dense(box, *array.view.mapping, 0);
-}
-
-/// Returns the box of an array at a corner. A dimension without indices gets one, and its bit is
-/// set in `empty_dimensions`.
-Result<Box> box_of(const Array& array, const std::vector<std::int64_t>& lower,
-                   std::uint32_t* empty_dimensions) {
-  const int rank = array.view.mapping->rank();
-  if (lower.size() != at(rank)) {
-    return Error{ErrorCode::invalid_argument,
-                 "the lower corner has " + std::to_string(lower.size()) +
-                     " indices, and the array has " + std::to_string(rank) + " dimensions"};
-  }
-  std::vector<std::int64_t> upper = lower;
-  for (std::size_t k = 0; k < upper.size(); ++k) {
-    const std::int64_t extent = std::max<std::int64_t>(array.view.extents[k], 1);
-    if (array.view.extents[k] == 0) *empty_dimensions |= 1U << k;
-    if (__builtin_add_overflow(lower[k], extent, &upper[k])) upper[k] = INT64_MAX;
-  }
-  return Box::make(lower, upper);
-}
-
-Status check_one_field(const Array& array) {
-  if (array.view.mapping->fields().size() == 1) return {};
-  return Error{
-      ErrorCode::invalid_argument,
-      "the array lies field by field, and a variable's elements lie whole: put or get each "
-      "field as its own variable"};
-}
-
-Status check_type(const std::string& type, std::int64_t element_bytes, const Array& target) {
-  const Field& field = target.view.mapping->fields()[0].field;
-  if (type == field.type && element_bytes == field.bytes) return {};
-  return Error{ErrorCode::invalid_argument,
-               "the variable has elements of " + type + ", and the target of " + field.type};
-}
-
-/// Checks the target of a get before it waits.
-Status check_target(const Array& target, const Box& box) {
-  if (Status status = check_one_field(target); !status) return status;
-  if (!target.writable) {
-    return Error{ErrorCode::invalid_argument, "the target is read-only: " + target.name,
-                 "give a writable array as out"};
-  }
-  bool same = target.view.mapping->rank() == box.rank;
-  for (int k = 0; same && k < box.rank; ++k) same = target.view.extents[at(k)] == box.extent(k);
-  if (!same) {
-    return Error{ErrorCode::invalid_argument,
-                 "the target's shape is not that of the box " + box.text()};
-  }
-  return check_places(target);
-}
 
 /// Notes the version of a call, or its error.
 void note_end(Timed& call, const Result<std::int64_t>& version) {
@@ -126,27 +45,11 @@ void note_end(Timed& call, const Result<std::int64_t>& version) {
   }
 }
 
-/// Returns options of a copy that starts after the work in the array's own stream.
-CopyOptions behind(const Array& array) {
-  CopyOptions options;
-  options.start.stream = array.stream;
-  return options;
-}
-
-/// Copies between an array of this process and a dense buffer of its box.
-Status copy_dense(const Array& array, std::byte* buffer, bool into_array) {
-  auto mapping = dense_of(array);
-  if (!mapping) return mapping.error();
-  const Corner here{array.view.mapping.get(), array.view.lower};
-  const Corner there{mapping->get(), {}};
-  std::vector<LoopNest> nests;
-  lower(into_array ? there : here, into_array ? here : there, array.view.extents, {}, nests);
-  copy_nests(nests, into_array ? buffer : array.place.address,
-             into_array ? array.place.address : buffer, false);
-  return {};
-}
-
 }  // namespace
+
+Error Client::closed_error() {
+  return {ErrorCode::closed, "this client of the staging service was closed", "open another one"};
+}
 
 Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& contact,
                                              const std::string& name, const Patience& patience) {
@@ -468,66 +371,21 @@ Result<Client::Got> Client::get_objects(const GetRequest& request, const Array& 
 Status Client::take_data(const LeasedBox& held, const Array& target) const {
   auto* data = const_cast<std::byte*>(held.data.data());
   if (target.memory_kind == MemoryKind::host) return copy_dense(target, data, true);
-  auto mapping = dense_of(target);
-  if (!mapping) return mapping.error();
-  Array source;
-  source.view = View::whole(*mapping);
-  source.place.address = data;
-  source.name = "a message";
-  auto event = engine_.copy(source, target, behind(target));
+  const auto pair = pair_of_data(data, target);
+  if (!pair) return pair.error();
+  auto event = engine_.copy(pair->source, target, behind(target));
   return event ? event->wait({}) : Status(event.error());
 }
 
-Status Client::take_parts(const LeasedBox& held, const Box& box, const Array& target,
-                          std::int64_t end, std::string& path) {
-  const Timed part_of_call(engine_.trace(), *links_,
-                           [&] { return part_span("copy", target.view.bytes()); });
-  std::vector<CopyPair> pairs;
-  std::vector<CheckedCopy> checked;
-  LeasedBox others = held;  // whose checksums are taken afterwards
-  others.parts.clear();
-  std::vector<const StoredObject*> whole;
-  for (const Part& part : held.parts) {
-    const StoredObject& object = held.objects[part.object];
-    auto source = object_array(object.primary, object.range, object.box, target, end);
-    if (!source) return source.error();
-    CopyPair pair{std::move(*source), target};
-    View& from = pair.source.view;
-    View& to = pair.target.view;
-    for (std::size_t k = 0; k < at(box.rank); ++k) {
-      from.lower[k] = part.box.lower[k] - object.box.lower[k];
-      to.lower[k] += part.box.lower[k] - box.lower[k];
-      from.extents[k] = to.extents[k] = part.box.upper[k] - part.box.lower[k];
-    }
-    const bool compares = object.checksum.known != 0 && part.box == object.box;
-    if (compares && can_be_checked(pair.source) && can_be_checked(pair.target)) {
-      whole.push_back(&object);
-      checked.push_back({std::move(pair), CheckedCopy::Side::target});
-    } else {
-      if (compares) others.parts.push_back(part);
-      pairs.push_back(std::move(pair));
-    }
-  }
-  const auto copying = copying_.enter();
-  if (!copying) return closed_error();
-  const std::int64_t bytes = box.points() * held.element_bytes;
-  if (!checked.empty()) {
-    const auto planned = path_of(checked.front().pair);
-    if (!planned) return planned.error();
-    path = *planned;
-    if (Status status = copy_here(checked, bytes, end); !status) return status;
-  }
-  for (std::size_t k = 0; k < checked.size(); ++k) {
-    if (checked[k].crc != whole[k]->checksum.crc) return other_checksum(held, *whole[k]);
-  }
-  if (pairs.empty()) return {};
-  CopyOptions options = behind(target);
-  options.together_bytes = bytes;
-  auto event = engine_.copy_all(pairs, options);
-  if (!event) return event.error();
-  path = path_of(*event);
-  if (Status status = finish(*event, end); !status) return status;
-  return check_whole(others, box, target);
+/// Returns the copy of the elements of a message to an array.
+Result<CopyPair> Client::pair_of_data(std::byte* data, const Array& target) {
+  auto mapping = dense_of(target);
+  if (!mapping) return mapping.error();
+  CopyPair pair{{}, target};
+  pair.source.view = View::whole(*mapping);
+  pair.source.place.address = data;
+  pair.source.name = "a message";
+  return pair;
 }
 
 Result<std::variant<ObjectView, NoView>> Client::view(const GetRequest& request,
@@ -608,16 +466,6 @@ Result<std::optional<std::variant<ObjectView, NoView>>> Client::view_at_once(
 
 void Client::wait_for_notice(std::uint64_t seen, std::chrono::milliseconds timeout) {
   if (const auto inside = enter()) links_->wait(seen, end_ns(timeout));
-}
-
-Result<std::string> Client::path_of(const CopyPair& pair) {
-  const auto plan = engine_.plan(pair.source, pair.target, {});
-  return plan ? Result<std::string>((*plan)->path(engine_.profile()))
-              : Result<std::string>(plan.error());
-}
-
-std::string Client::path_of(const Event& event) const {
-  return event.plan() ? event.plan()->path(engine_.profile()) : "copy";
 }
 
 /// The caller holds the mutex.

@@ -36,6 +36,20 @@ struct PutOptions {
   StepId step = 0;  ///< The step that it belongs to, which this client has begun; 0: none.
 };
 
+/// An array, and the box of a variable as which it is put: `lower` has as many indices as it has
+/// dimensions.
+struct PlacedArray {
+  std::string variable;
+  Array array;
+  std::vector<std::int64_t> lower;
+};
+
+/// A box, and the array that it is copied into, whose extents are the box's.
+struct BoxTarget {
+  GetRequest request;
+  Array target;
+};
+
 /// Any thread may call any member; calls of several threads run at the same time. After close(),
 /// and in a fork, calls fail with `closed`; close() ends running calls with it.
 class Client {
@@ -56,6 +70,17 @@ class Client {
   ///        timeout; peer_lost; the server's error; the first of the events' errors
   Status put(const std::string& variable, std::int64_t version, const Array& array,
              const std::vector<std::int64_t>& lower, const PutOptions& options);
+
+  /// Puts arrays as boxes of variables, as many calls of put() would, in as many round trips for
+  /// all of them as for one. After an error, some may have been put.
+  /// @error as put(); nothing was put if an array does not fit its box
+  Status put_all(std::int64_t version, std::span<const PlacedArray> arrays,
+                 const PutOptions& options);
+  /// Gets boxes of exact versions that are there, in as many round trips for all of them as for
+  /// one. Returns the numbers of those that have to be got one by one, in their order: they are not
+  /// complete, lie on disk, or are indexed by several servers. @error as get()
+  Result<std::vector<std::size_t>> get_all(std::span<const BoxTarget> gets,
+                                           std::chrono::milliseconds timeout);
 
   /// Waits until the box is complete, and copies it into `target`, whose extents are the box's.
   /// Returns its version.
@@ -171,6 +196,13 @@ class Client {
 
   Client(Engine& engine, std::unique_ptr<Links> links, std::shared_ptr<Ending> ending)
       : engine_(engine), links_(std::move(links)), catalog_(*links_), ending_(std::move(ending)) {}
+  /// Calls a function at the end of its scope.
+  struct Ended {
+    std::function<void()> call;
+    ~Ended() { call(); }
+  };
+
+  static Error closed_error();
   bool forked() const { return fork_generation_ != fork_generation(); }
   /// @error closed
   Result<Gate::Pass> enter() const;
@@ -221,6 +253,51 @@ class Client {
   Status take_data(const LeasedBox& held, const Array& target) const;
   Status take_parts(const LeasedBox& held, const Box& box, const Array& target, std::int64_t end_ns,
                     std::string& path);
+  /// The copies that take boxes out of the servers' memory.
+  struct Taking {
+    /// A box of which checksums are compared after the copies: those of the parts.
+    struct Later {
+      LeasedBox held;
+      Box box;
+      Array target;
+    };
+    std::vector<CopyPair> pairs{};
+    std::vector<CheckedCopy> checked{};
+    std::vector<std::pair<const LeasedBox*, const StoredObject*>> whole{};  ///< Of `checked`.
+    std::vector<Later> later{};
+    std::int64_t bytes = 0;
+    std::string path{};  ///< How they were copied: the result.
+  };
+  Status add_parts(const LeasedBox& held, const Box& box, const Array& target, std::int64_t end,
+                   Taking& taking);
+  Status carry_out(Taking& taking, std::int64_t end);
+  Result<std::string> copy_pairs(std::span<CopyPair> pairs, std::int64_t bytes, std::int64_t end);
+  /// Arrays of put_all(): those with elements, and those without by their empty dimensions.
+  struct PlacedArrays {
+    std::vector<PutRequest> requests{};
+    std::vector<Array> arrays{};
+    std::vector<std::pair<PutRequest, std::uint32_t>> empty{};
+    std::int64_t bytes = 0;
+  };
+  Status put_all_inside(std::int64_t version, std::span<const PlacedArray> arrays,
+                        const PutOptions& options);
+  Result<std::vector<std::string>> put_together(const PlacedArrays& placed, bool checksum,
+                                                std::int64_t end);
+  Status copy_into_all(std::span<const Array> arrays, std::span<PutBatch::Begun> begun,
+                       std::int64_t bytes, bool checksum, std::int64_t end);
+  /// What get_all() has found.
+  struct FoundBoxes {
+    std::vector<LeasedBox> held{};                     ///< Boxes whose objects are leased,
+    std::vector<std::size_t> numbers{};                ///< and the numbers of their gets.
+    std::vector<std::unique_ptr<std::byte[]>> data{};  ///< Elements that go to a GPU.
+    Taking taking{};
+  };
+  Result<std::vector<std::size_t>> get_all_inside(std::span<const BoxTarget> gets,
+                                                  std::int64_t end);
+  Status take_found(const Array& target, std::size_t number, LeasedBox held, FoundBoxes& found);
+  Status copy_found(std::span<const BoxTarget> gets, FoundBoxes& found,
+                    std::vector<std::size_t>& left, std::int64_t end);
+  static Result<CopyPair> pair_of_data(std::byte* data, const Array& target);
   Result<std::string> path_of(const CopyPair& pair);
   /// Returns the path of a copy; of several copies the first one's.
   std::string path_of(const Event& event) const;

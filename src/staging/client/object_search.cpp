@@ -59,13 +59,19 @@ Result<SearchOutcome> ObjectSearch::version_on(const GetRequest& request, int se
 Result<SearchOutcome> ObjectSearch::on_one(const GetRequest& request, int server,
                                            ReplyBuffer& reply) {
   auto answer = requester_.ask_undoable(server, protocol::Get{request}, reply);
+  return read_got(request, server, answer, reply.end_ns);
+}
+
+Result<SearchOutcome> ObjectSearch::read_got(const GetRequest& request, int server,
+                                             Result<protocol::Get::Reply>& answer,
+                                             std::int64_t end_ns) {
   if (!answer) return answer.error();
   if (const auto* wait = std::get_if<protocol::Wait>(&*answer)) return waiting_for(*wait);
   if (std::holds_alternative<protocol::NeedsOtherServers>(*answer))
     return SearchOutcome(NeedsOtherServers{});
   if (std::holds_alternative<protocol::Stale>(*answer)) return SearchOutcome(StaleVariable{});
   if (auto* objects = std::get_if<protocol::Objects>(&*answer)) {
-    return hold_objects(request, {server, std::move(objects->found), objects->left}, reply.end_ns);
+    return hold_objects(request, {server, std::move(objects->found), objects->left}, end_ns);
   }
   auto& inside = std::get<protocol::InlineData>(*answer);
   std::int64_t bytes = 0;
@@ -75,7 +81,7 @@ Result<SearchOutcome> ObjectSearch::on_one(const GetRequest& request, int server
     return not_a_server();
   }
   LeasedBox held;
-  held.end_ns = reply.end_ns;
+  held.end_ns = end_ns;
   held.version = inside.version;
   held.type = std::move(inside.type);
   held.element_bytes = inside.element_bytes;
@@ -415,7 +421,9 @@ Status ObjectSearch::take_leased(int primary, std::span<StoredObject* const> ask
   return {};
 }
 
-void ObjectSearch::release(const LeasedBox& held, std::string_view path) {
+std::vector<std::pair<int, protocol::Release>> ObjectSearch::releases_of(const LeasedBox& held,
+                                                                         std::string_view path) {
+  std::vector<std::pair<int, protocol::Release>> releases;
   std::map<int, std::int64_t> bytes;
   for (const Part& part : held.parts) {
     if (path.empty()) break;
@@ -428,9 +436,26 @@ void ObjectSearch::release(const LeasedBox& held, std::string_view path) {
     const std::int64_t moved = std::exchange(bytes[server], 0);
     const bool counts = !counted && moved > 0;
     counted = counted || counts;
-    const protocol::Release end{lease, held.variable, counts, moved, std::string(path)};
-    requester_.send(server, message_of(end));
+    releases.emplace_back(
+        server, protocol::Release{lease, held.variable, counts, moved, std::string(path)});
   }
+  return releases;
+}
+
+void ObjectSearch::release(const LeasedBox& held, std::string_view path) {
+  for (const auto& [server, release] : releases_of(held, path)) {
+    requester_.send(server, message_of(release));
+  }
+}
+
+void ObjectSearch::release_all(std::span<const LeasedBox> held, std::string_view path) {
+  BatchedRequests<protocol::Release> told(requester_);
+  for (const LeasedBox& one : held) {
+    for (auto& [server, release] : releases_of(one, path)) {
+      (void)told.add(server, std::move(release));
+    }
+  }
+  told.tell();
 }
 
 }  // namespace tranship::staging

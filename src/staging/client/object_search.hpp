@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "staging/client/request_sender.hpp"
+#include "staging/client/batched_requests.hpp"
 #include "staging/model/parts.hpp"
 
 namespace tranship::staging {
@@ -50,6 +50,9 @@ class ObjectSearch {
   /// Finds the box on its only index server; `reply` takes the data if they are few. Of objects
   /// that other servers hold, leases those there: NeedsOtherServers if they do not cover the box.
   Result<SearchOutcome> on_one(const GetRequest& request, int server, ReplyBuffer& reply);
+  /// Reads that server's reply to a Get of the box, as on_one() does.
+  Result<SearchOutcome> read_got(const GetRequest& request, int server,
+                                 Result<protocol::Get::Reply>& answer, std::int64_t end_ns);
   /// Finds the objects of the box on all its index servers.
   /// `watch`: Whether the servers send notices of changes from now on.
   Result<SearchOutcome> on_all(const GetRequest& request, const std::vector<int>& index_servers,
@@ -62,6 +65,8 @@ class ObjectSearch {
   /// Ends the leases, and does not wait until the servers have. `path` and the bytes that were read
   /// are reported to each primary, and one server counts the get. An empty path: nothing was read.
   void release(const LeasedBox& held, std::string_view path = {});
+  /// Does so for many boxes, in few messages.
+  void release_all(std::span<const LeasedBox> held, std::string_view path);
 
  private:
   /// An object's primary and its number there, and the server that named it.
@@ -86,6 +91,8 @@ class ObjectSearch {
     std::optional<std::int64_t> vanished;
   };
 
+  static std::vector<std::pair<int, protocol::Release>> releases_of(const LeasedBox& held,
+                                                                    std::string_view path);
   Result<SearchOutcome> hold_objects(const GetRequest& request, Answer answer, std::int64_t end_ns);
   Result<std::optional<LeasedBox>> gather(const GetRequest& request,
                                           const std::vector<int>& index_servers, bool watch,

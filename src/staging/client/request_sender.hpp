@@ -159,6 +159,7 @@ class RequestSender {
   std::int64_t message_bytes() const { return servers_.message_bytes(); }
   std::int64_t now_ns() const { return servers_.now_ns(); }
   std::uint64_t notices() const { return servers_.notices(); }
+  RequestId new_request_id() { return ++last_request_id_; }
   /// As Servers::tell().
   void send(int server, const fabric::MessageWriter& request) { servers_.tell(server, request); }
 
@@ -171,7 +172,7 @@ class RequestSender {
   /// something gets an id. @error as there
   template <typename Request>
   Status send(int server, Request request, SentRequests<Request>& sent) {
-    if constexpr (is_undoable<Request>) request.request_id = ++last_request_id_;
+    if constexpr (is_undoable<Request>) request.request_id = new_request_id();
     return sent.send(servers_, server, request);
   }
   /// Sends a request that is granted something, as ask() does. The request gets an id, by which the
@@ -213,7 +214,7 @@ class RequestSender {
 template <typename Request>
 Result<typename Request::Reply> RequestSender::ask_undoable(int server, Request request,
                                                             ReplyBuffer& reply) {
-  request.request_id = ++last_request_id_;
+  request.request_id = new_request_id();
   auto answer = ask(server, request, reply);
   if (!answer && is_in_doubt(answer.error())) {
     send(server, message_of(protocol::Undo{request.request_id}));

@@ -33,6 +33,15 @@ struct Payload {
   std::function<Status(std::span<std::byte>)> write{};
 };
 
+/// Returns a payload that stores these bytes, which stay as long as it.
+inline Payload payload_of(std::span<const std::byte> bytes) {
+  const auto store = [bytes](std::span<std::byte> room) {
+    std::memcpy(room.data(), bytes.data(), bytes.size());
+    return Status{};
+  };
+  return {bytes, bytes.size(), store};
+}
+
 /// Most elements of a list in a message.
 constexpr std::uint32_t list_max = 1U << 20;
 

@@ -90,6 +90,7 @@ const char* to_string(RequestKind kind) {
     case RequestKind::leave_readers: return "leave readers";
     case RequestKind::take_step: return "take step";
     case RequestKind::release_step: return "release step";
+    case RequestKind::batch: return "batch";
   }
   return "unknown";
 }

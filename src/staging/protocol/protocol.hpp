@@ -581,13 +581,21 @@ struct GetAttributes {
   }
 };
 
+/// Several requests, which the server answers in their order, each as if it had come alone.
+struct Batch {
+  static constexpr RequestKind kind = RequestKind::batch;
+  using Reply = BatchReplies;
+  std::vector<Payload> requests{};  ///< Whole messages: no Hello, no Join, and no Batch.
+  static void visit(auto& coder, auto& batch) { coder.list(batch.requests); }
+};
+
 using Requests =
     std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages, Commit, Abort,
                Index, Unindex, Confirm, Get, QueryVersion, Find, Lease, More, Recall, Release, Undo,
                DropOrphans, Discard, DiscardToo, Finish, PutEmpty, FindExtent, Remove, List,
                QueryStatus, BeginStep, AddToStep, EndStep, GiveUpStep, SettleStep, StepSettled,
                QueryStep, FindStep, MoreOfStep, FreeStep, SetAttributes, GetAttributes, DefineQueue,
-               JoinReaders, LeaveReaders, TakeStep, ReleaseStep>;
+               JoinReaders, LeaveReaders, TakeStep, ReleaseStep, Batch>;
 
 }  // namespace protocol
 

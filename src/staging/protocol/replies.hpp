@@ -13,7 +13,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 13;
+constexpr std::uint32_t staging_version = 14;
 
 /// First field of a request. Requests about a variable go to its metadata server, those about an
 /// object to its primary, and those about a box to its index servers (model/distribution.hpp).
@@ -66,6 +66,7 @@ enum class RequestKind : std::uint32_t {
   leave_readers,
   take_step,
   release_step,
+  batch,
 };
 
 /// First field of a reply.
@@ -83,6 +84,12 @@ constexpr const char* segment_name = "staging/segment/";
 
 /// Least capacity of a server's messages, in bytes.
 constexpr std::int64_t message_bytes_least = 4096;
+
+/// Returns how many requests a batch may have: each has room for a reply of about
+/// message_bytes_least in a message of `message_bytes`.
+constexpr std::size_t batch_most(std::int64_t message_bytes) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(message_bytes / message_bytes_least, 1));
+}
 
 /// Returns the largest payload that is sent inside a message of at most `message_bytes_max` bytes.
 /// A larger object is copied by the client's engine, which is as fast from there on.
@@ -375,6 +382,19 @@ struct AttributesFound {
   std::vector<Attribute> attributes{};
   bool more = false;  ///< Whether others did not fit.
   static void visit(auto& coder, auto& found) { coder.list(found.attributes)(found.more); }
+};
+
+/// The replies to the requests of a batch, in their order.
+struct BatchReplies {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  /// The reply to one request: a whole message, or an error.
+  struct One {
+    std::optional<Error> error{};
+    Payload reply{};
+    static void visit(auto& coder, auto& one) { coder(one.error)(one.reply); }
+  };
+  std::vector<One> replies{};
+  static void visit(auto& coder, auto& batch) { coder.list(batch.replies); }
 };
 
 }  // namespace protocol

@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "fabric/messages/error_message.hpp"
 #include "staging/model/limits.hpp"
 #include "staging/model/requests.hpp"
 #include "staging/model/steps.hpp"
@@ -90,6 +91,18 @@ template <>
 struct Fields<Incarnation> {
   static void visit(auto& coder, auto& incarnation) {
     coder(incarnation.number)(incarnation.stamp).check(incarnation.number <= incarnation.stamp);
+  }
+};
+
+template <>
+struct Fields<Error> {
+  static void visit(auto& coder, auto& error) {
+    std::uint32_t code = fabric::wire_code_of(error.code);
+    coder(code);
+    if constexpr (std::remove_reference_t<decltype(coder)>::reads) {
+      error.code = fabric::error_code_of(code);
+    }
+    coder.explanation(error.message).explanation(error.hint);
   }
 };
 

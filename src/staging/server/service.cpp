@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -85,6 +86,13 @@ ObjectStore::Options Service::store_options() {
 
 Result<std::size_t> Service::answer(ClientConnection from, std::span<const std::byte> request,
                                     std::span<std::byte> reply) {
+  auto length = answer_one(from, request, reply);
+  conclude();
+  return length;
+}
+
+Result<std::size_t> Service::answer_one(ClientConnection from, std::span<const std::byte> request,
+                                        std::span<std::byte> reply) {
   const RequestKind kind = kind_of(request);
   const bool stranger = kind != RequestKind::hello && kind != RequestKind::join;
   if (stranger && !clients_.contains(from)) {
@@ -93,9 +101,37 @@ Result<std::size_t> Service::answer(ClientConnection from, std::span<const std::
   const auto answer_to = [&]<typename Request>(const Request& one) {
     return on(from, one, ReplyTo<Request>(reply));
   };
-  auto length = read_request<Answer>(request, answer_to);
-  conclude();
-  return length;
+  return read_request<Answer>(request, answer_to);
+}
+
+/// Each reply has an equal part of the room that is left. Clients may be lost, and others answered,
+/// while the elements of a put are copied.
+Result<std::size_t> Service::on(ClientConnection from, const protocol::Batch& request,
+                                ReplyTo<protocol::Batch> reply) {
+  const std::size_t count = request.requests.size();
+  if (count > batch_most(std::ssize(reply.room()))) return unreadable();
+  protocol::BatchReplies batch;
+  const std::size_t each = encoded_bytes(protocol::BatchReplies::One{});
+  const auto room = std::make_unique_for_overwrite<std::byte[]>(reply.bytes());
+  std::size_t left = reply.bytes() - sizeof(ReplyKind) - encoded_bytes(batch);
+  std::byte* next = room.get();
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::span<const std::byte> one = request.requests[k].bytes;
+    const RequestKind kind = kind_of(one);
+    const bool apart =
+        kind == RequestKind::batch || kind == RequestKind::hello || kind == RequestKind::join;
+    const std::span<std::byte> part(next, left / (count - k) - each);
+    const Answer length = apart ? Answer(unreadable()) : answer_one(from, one, part);
+    protocol::BatchReplies::One& said = batch.replies.emplace_back();
+    if (length) said.reply = payload_of(part.first(*length));
+    if (!length) {
+      const Error& error = length.error();
+      said.error = {error.code, fabric::plain_text(error.message), fabric::plain_text(error.hint)};
+    }
+    left -= encoded_bytes(said);
+    next += length ? *length : 0;
+  }
+  return reply(batch);
 }
 
 bool Service::complete() const {
@@ -369,7 +405,10 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Get& requ
   const bool plain = std::all_of(
       found.objects.begin(), found.objects.end(),
       [](const StoredObject& one) { return one.range.segment >= 0 && one.checksum.known == 0; });
-  if (bytes > data_bytes() || !plain) return objects_of(from, std::move(found), reply);
+  const protocol::InlineData head{found.version, found.type, found.element_bytes, {}, found.step};
+  const auto around = static_cast<std::int64_t>(sizeof(ReplyKind) + encoded_bytes(head));
+  const bool fits = bytes <= data_bytes() && bytes <= std::ssize(reply.room()) - around;
+  if (!fits || !plain) return objects_of(from, std::move(found), reply);
   traffic_[get.variable].gets.add(1, bytes, message_path);
   return data_of(from, found, get.box, reply);
 }

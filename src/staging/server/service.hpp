@@ -213,6 +213,9 @@ class Service {
             ReplyTo<protocol::TakeStep> reply);
   Answer on(ClientConnection from, const protocol::ReleaseStep& request,
             ReplyTo<protocol::ReleaseStep> reply);
+  Answer on(ClientConnection from, const protocol::Batch& request, ReplyTo<protocol::Batch> reply);
+  Answer answer_one(ClientConnection from, std::span<const std::byte> request,
+                    std::span<std::byte> reply);
 
   bool is_metadata_server(const std::string& variable) const {
     return distribution_.servers() == 1 ||
