@@ -1,14 +1,18 @@
-// How many round trips in sequence gets and searches wait for, and what becomes of the leases that
-// they do not need.
+// How many round trips in sequence gets and searches wait for, what becomes of the leases that they
+// do not need, and what a search says of objects that servers withhold.
 #include "staging/client/object_search.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "staging/client/distant_group.hpp"
+#include "staging/client/scripted_servers.hpp"
 #include "support/test.hpp"
 
 using namespace tranship;
@@ -234,4 +238,53 @@ TEST(calls_about_whole_variables_ask_all_servers_at_once) {
     EXPECT_EQ(group.trips_of([&] { EXPECT(world.reader.discard("energy", 2).ok()); }), 2);
     EXPECT_EQ(group.trips_of([&] { EXPECT(world.reader.remove("energy").ok()); }), 2);
   }
+}
+
+namespace {
+
+const Box box_searched = *Box::make({0}, {4});
+constexpr std::uint64_t the_step = 9;
+
+/// Returns what an index server says of an object of server 1, whose order it does not know.
+protocol::Objects named_by_index(std::uint64_t its_step) {
+  protocol::Objects objects{{1, "i8", 8, 3, {}, its_step}, 0};
+  objects.found.objects.push_back({1, 50, box_searched, 0, {}, 0, {}});
+  return objects;
+}
+
+SearchOutcome search(VersionChoice choice, std::deque<std::vector<std::byte>> answers) {
+  ScriptedServers servers(2);
+  servers.answers = std::move(answers);
+  RequestSender requester(servers);
+  ObjectSearch objects(requester);
+  ReplyBuffer reply;
+  const auto outcome = objects.on_all({"v", choice, 1, box_searched, {}}, {0}, false, reply);
+  REQUIRE(outcome.ok());
+  return *outcome;
+}
+
+}  // namespace
+
+TEST(a_search_names_the_step_of_an_object_that_its_primary_alone_withholds) {
+  LeasedObject withheld;
+  withheld.state = LeasedObject::State::begun;
+  withheld.step = the_step;
+  const auto outcome = search(VersionChoice::exact,
+                              replies_of(named_by_index(0), protocol::LeaseGranted{4, {withheld}}));
+  REQUIRE(std::holds_alternative<Waiting>(outcome));
+  EXPECT_EQ(std::get<Waiting>(outcome).step, the_step);
+}
+
+TEST(a_search_names_a_step_that_could_change_what_it_found) {
+  LeasedObject here{LeasedObject::State::here, 2, {0, 0, 32}, {}, 0};
+  for (const VersionChoice choice : {VersionChoice::exact, VersionChoice::latest}) {
+    const auto outcome =
+        search(choice, replies_of(named_by_index(the_step), protocol::LeaseGranted{4, {here}}));
+    REQUIRE(std::holds_alternative<LeasedBox>(outcome));
+    EXPECT_EQ(std::get<LeasedBox>(outcome).step, the_step);
+  }
+  const auto none =
+      search(VersionChoice::next, replies_of(protocol::Wait{.why = "", .step = the_step}));
+  REQUIRE(std::holds_alternative<Waiting>(none));
+  EXPECT_EQ(std::get<Waiting>(none).step, the_step);
 }

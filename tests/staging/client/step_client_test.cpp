@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "staging/client/scripted_servers.hpp"
 #include "staging/model/boxes.hpp"
 #include "staging/server/service.hpp"
 #include "support/test.hpp"
@@ -16,73 +17,7 @@ using tranship::test::box_of;
 
 namespace {
 
-constexpr std::size_t room_bytes = 4096;
 constexpr std::int64_t end_ns = 1'000'000'000;
-
-/// Servers that send the replies that the test has prepared, and note what they are sent. Without a
-/// reply they are late.
-class ScriptedServers final : public Servers {
- public:
-  explicit ScriptedServers(int servers = 1) : servers_(servers) {}
-
-  std::deque<std::vector<std::byte>> answers;
-  std::vector<std::pair<int, RequestKind>> asked;
-  std::vector<std::vector<std::byte>> told;  ///< to the first server
-  ErrorCode failure = ErrorCode::timeout;
-
-  int count() const override { return servers_; }
-  std::int64_t message_bytes() const override { return room_bytes; }
-  Result<std::span<const std::byte>> ask(int server, const fabric::MessageWriter& request,
-                                         ReplyBuffer& reply) override {
-    EXPECT(request.bytes().size() <= room_bytes);
-    now_ += 1000;
-    asked.emplace_back(server, kind_of(request.bytes()));
-    if (answers.empty()) return Error{failure, "no reply"};
-    if (!reply.bytes) reply.bytes = std::make_unique<std::byte[]>(room_bytes);
-    std::ranges::copy(answers.front(), reply.bytes.get());
-    const std::size_t length = answers.front().size();
-    if (answers.size() > 1 || !repeats) answers.pop_front();
-    return std::span<const std::byte>(reply.bytes.get(), length);
-  }
-  void tell(int server, const fabric::MessageWriter& request) override {
-    EXPECT_EQ(server, 0);
-    told.push_back(request.bytes());
-  }
-  std::uint64_t notices() const override { return 0; }
-  void wait(std::uint64_t, std::int64_t until_ns) override { now_ = std::max(now_, until_ns); }
-  std::int64_t now_ns() const override { return now_; }
-
-  bool repeats = false;  ///< whether the last answer is given again and again
-  int count_of(RequestKind kind) const {
-    return static_cast<int>(
-        std::ranges::count(asked, kind, [](const auto& one) { return one.second; }));
-  }
-  /// Returns what the last StepSettled has told.
-  protocol::StepSettled settled() const {
-    const auto is_it = [](const auto& one) { return kind_of(one) == RequestKind::step_settled; };
-    const auto last = std::find_if(told.rbegin(), told.rend(), is_it);
-    REQUIRE(last != told.rend());
-    protocol::StepSettled read;
-    REQUIRE(read_body(std::span(*last).subspan(sizeof(RequestKind)), read).ok());
-    return read;
-  }
-
- private:
-  int servers_;
-  std::int64_t now_ = 0;
-};
-
-template <typename Message>
-std::vector<std::byte> reply_of(const Message& message) {
-  std::vector<std::byte> bytes(room_bytes);
-  bytes.resize(write_reply(bytes, message).value());
-  return bytes;
-}
-
-template <typename... Messages>
-std::deque<std::vector<std::byte>> replies_of(const Messages&... messages) {
-  return {reply_of(messages)...};
-}
 
 struct Client {
   explicit Client(int count = 1) : servers(count) {}
@@ -236,6 +171,22 @@ TEST(a_step_whose_end_fails_is_given_up) {
   EXPECT(state.ok() && state->state == StepState::broken);
 }
 
+TEST(a_step_is_given_up_whatever_the_reason) {
+  for (const std::string& reason : {std::string(), std::string(1 << 20, 'x'),
+                                    std::string(1 << 20, '\n'), std::string("an exception")}) {
+    OneServer server;
+    RequestSender requester(server);
+    StepClient steps(requester);
+    const auto id = steps.begin(1, 1, end_ns);
+    REQUIRE(id.ok());
+    steps.give_up(*id, reason);
+    ReplyBuffer reply;
+    const auto state = requester.ask(0, protocol::QueryStep{*id}, reply);
+    EXPECT(state.ok() && state->state == StepState::broken);
+    EXPECT(!steps.end(*id, end_ns).ok());
+  }
+}
+
 TEST(a_client_that_gets_no_reply_gives_back_what_it_was_to_settle) {
   for (const ErrorCode failure : {ErrorCode::timeout, ErrorCode::cancelled}) {
     Client client(3);
@@ -271,6 +222,18 @@ TEST(all_other_servers_are_told_and_those_that_are_lost_are_named) {
   client.servers.answers = replies_of(protocol::StepStateFound{StepState::broken}, done);
   EXPECT(*client.steps.settle(7, end_ns));
   EXPECT(client.servers.settled().id == 7 && !client.servers.settled().done);
+}
+
+TEST(a_step_that_not_all_servers_know_to_be_whole_is_settled_when_it_is_found) {
+  for (const bool known : {true, false}) {
+    Client client(3);
+    protocol::StepFound found = found_step(3);
+    found.settled = known;
+    const protocol::DoneWithOrphans done;
+    client.servers.answers = replies_of(found, done, done);
+    REQUIRE(client.steps.find({VersionChoice::exact, 3}, end_ns).ok());
+    EXPECT_EQ(client.servers.count_of(RequestKind::settle_step), known ? 0 : 2);
+  }
 }
 
 TEST(an_open_step_is_not_settled_and_others_are) {
