@@ -543,9 +543,13 @@ def test_random_steps_are_whole(contact: Path, seed: int) -> None:
         for number in range(first, first + count):
             try:
                 with staging.step(number, writers=writers, timeout=PATIENCE) as step:
-                    for name in names:
-                        size = sizes[name]
-                        step[name].put(np.full(size, number + 0.5), lower=(rank * size,))
+                    arrays = {name: np.full(sizes[name], number + 0.5) for name in names}
+                    lower = {name: (rank * sizes[name],) for name in names}
+                    if number % 2 == 0:
+                        step.put_all(arrays, lower)
+                    else:
+                        for name, array in arrays.items():
+                            step[name].put(array, lower[name])
                     if number in broken and rank == 0:
                         raise KeyError(number)
             except (KeyError, ts.NotFound, ts.InvalidArgument):
@@ -557,8 +561,9 @@ def test_random_steps_are_whole(contact: Path, seed: int) -> None:
         with ts.Staging(contact) as reader:
             for step in reader.steps(first, timeout=PATIENCE):
                 seen[k].append(step.number)
+                together = step.get_all(names) if k == 0 else {}
                 for name in names:
-                    got = step[name].get()
+                    got = together[name] if k == 0 else step[name].get()
                     if got.shape != (writers * sizes[name],) or (got != step.number + 0.5).any():
                         wrong.append(f"step {step.number} has wrong values of {name}")
 

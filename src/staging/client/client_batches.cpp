@@ -277,6 +277,7 @@ Result<std::vector<std::size_t>> Client::get_all_inside(std::span<const BoxTarge
 Status Client::take_found(const Array& target, std::size_t number, LeasedBox held,
                           FoundBoxes& found) {
   Status status = check_type(held.type, held.element_bytes, target);
+  if (!status) status = about(held.variable, status.error());
   if (held.data.empty() || !status) {
     found.held.push_back(std::move(held));
     found.numbers.push_back(number);

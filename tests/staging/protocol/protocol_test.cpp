@@ -2,6 +2,7 @@
 // refused.
 #include "staging/protocol/messages.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <random>
 
@@ -102,6 +103,7 @@ const std::tuple requests{
     protocol::LeaveReaders{"viz"},
     protocol::TakeStep{"viz", 6, -7, true},
     protocol::ReleaseStep{"viz", 6},
+    protocol::Batch{{payload, payload}},
 };
 
 const std::tuple replies{
@@ -141,6 +143,8 @@ const std::tuple replies{
                         {{5, StepState::freed}},
                         page},
     protocol::AttributesFound{contents.attributes, true},
+    protocol::BatchReplies{
+        {{Error{ErrorCode::not_found, "there is none", "look again"}, {}}, {{}, payload}}},
 };
 
 template <typename Message>
@@ -163,6 +167,12 @@ std::vector<std::byte> written_again(Message message) {
     };
   };
   if constexpr (requires { message.data.bytes; }) copy(message.data);
+  if constexpr (std::is_same_v<Message, protocol::Batch>) {
+    std::for_each(message.requests.begin(), message.requests.end(), copy);
+  }
+  if constexpr (std::is_same_v<Message, protocol::BatchReplies>) {
+    for (auto& one : message.replies) copy(one.reply);
+  }
   return body_of(message);
 }
 
@@ -215,7 +225,7 @@ TEST(each_request_finds_its_reader) {
   };
   std::apply([&](const auto&... one) { (check(one), ...); }, requests);
   const auto any = [](const auto&) -> Result<bool> { return true; };
-  for (const std::uint32_t kind : {0U, 49U, 1000U, ~0U}) {
+  for (const std::uint32_t kind : {0U, 50U, 1000U, ~0U}) {
     fabric::MessageWriter strange;
     EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
   }

@@ -187,7 +187,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
   const auto server = [&] { return static_cast<int>(random() % 3); };
   const protocol::IndexEntryId entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
-  const auto kind = static_cast<RequestKind>(random() % 50);
+  const auto kind = static_cast<RequestKind>(random() % 51);
   switch (kind) {
     case RequestKind::hello:
       return message_of(protocol::Hello{staging_version, "again", {random() % 3, 1}});
@@ -242,6 +242,13 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::list: return message_of(protocol::List{name, version});
     case RequestKind::join: return message_of(protocol::Join{staging_version, 1, 1, "there"});
     case RequestKind::status: return message_of(protocol::QueryStatus{});
+    case RequestKind::batch: {
+      std::vector<fabric::MessageWriter> ones;
+      for (std::uint64_t k = random() % 4; k > 0; --k) ones.push_back(some_request(random));
+      protocol::Batch batch;
+      for (const auto& one : ones) batch.requests.push_back(payload_of(one.bytes()));
+      return message_of(batch);
+    }
     default: return some_request_about_steps(kind, random, get);
   }
 }
@@ -249,6 +256,12 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
 /// Returns whether the request deletes the honest variable. Any client may do so; it would end the
 /// test.
 bool deletes_honest(std::span<const std::byte> request) {
+  protocol::Batch batch;
+  if (kind_of(request) == RequestKind::batch && request.size() > 4 &&
+      read_body(request.subspan(4), batch).ok()) {
+    return std::any_of(batch.requests.begin(), batch.requests.end(),
+                       [](const Payload& one) { return deletes_honest(one.bytes); });
+  }
   protocol::Remove remove;
   return kind_of(request) == RequestKind::remove && request.size() > 4 &&
          read_body(request.subspan(4), remove).ok() && remove.variable == "honest";
