@@ -90,7 +90,15 @@ Inputs service_inputs() {
             protocol::ReleaseStep{"g", 4}, protocol::LeaveReaders{"g"}, protocol::FreeStep{1},
             protocol::SetAttributes{{{"v", "unit", "\"J\""}}}, protocol::GetAttributes{"v", ""},
             protocol::Discard{"s", 1}, protocol::Remove{"s", 0});
+  const auto begin = message_of(protocol::Begin{put(7), Effort::all, false, {}, 12});
+  const auto finish = message_of(protocol::Finish{"v", 7, 7});
+  const auto empty = message_of(protocol::Batch{});
+  const std::string batches =
+      asked(protocol::Batch{{payload_of(begin.bytes()), payload_of(finish.bytes())}},
+            protocol::Batch{{payload_of(empty.bytes())}});
   Inputs inputs;
+  for (const char kind : {'\x40', '\x43'})
+    inputs["batches" + std::to_string(kind)] = kind + batches;
   for (const char kind : {'\x40', '\x41', '\x42', '\x43'})
     inputs["steps" + std::to_string(kind)] = kind + steps;
   for (const char kind : {'\0', '\2', '\4'}) inputs["life" + std::to_string(kind)] = kind + life;

@@ -279,7 +279,7 @@ class StepWriter:
             puts += self._ready(variable_name(name), array, corners.pop(name, None))
         if corners:
             raise InvalidArgument(
-                f"lower={shown(lower)} has {shown(next(iter(corners)))}, of which there is no array",
+                f"lower={shown(lower)} names {shown(next(iter(corners)))}, which has no array",
                 "name the same variables in both",
             )
         if puts:

@@ -1,6 +1,7 @@
 // How many round trips a put of a large object waits for, and what becomes of one whose index
 // servers fail while it is copied.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,8 +26,9 @@ class DistantServers final : public Servers {
 
   std::vector<std::string> asked;  ///< kinds of the requests, in their order
   std::vector<std::string> told;
-  std::set<int> lost;    ///< servers that index nothing
-  bool deleted = false;  ///< Whether the index servers know the variable no more.
+  std::map<std::string, int> in_batches;  ///< Numbers of requests within others, by kind.
+  std::set<int> lost;                     ///< servers that index nothing
+  bool deleted = false;                   ///< Whether the index servers know the variable no more.
 
   int count() const override { return count_; }
   std::int64_t message_bytes() const override { return ::message_bytes; }
@@ -91,6 +93,19 @@ class DistantServers final : public Servers {
       return write_reply(room, protocol::Ordered{20, {}});
     } else if constexpr (std::is_same_v<Request, protocol::Confirm>) {
       return write_reply(room, protocol::DoneWithOrphans{});
+    } else if constexpr (std::is_same_v<Request, protocol::Batch>) {
+      protocol::BatchReplies batch;
+      std::vector<std::vector<std::byte>> parts;
+      for (const Payload& each : one.requests) {
+        auto& part = parts.emplace_back(2048);
+        const auto length = read_request<Result<std::size_t>>(
+            each.bytes, [&](const auto& request) { return answer(server, request, part); });
+        auto& said = batch.replies.emplace_back();
+        if (!length) said.error = length.error();
+        if (length) said.reply = payload_of(std::span<const std::byte>(part).first(*length));
+        ++in_batches[to_string(kind_of(each.bytes))];
+      }
+      return write_reply(room, batch);
     }
     return Error{ErrorCode::invalid_argument, "another request"};
   }
@@ -136,6 +151,74 @@ TEST(a_large_put_waits_for_three_round_trips_beside_its_copy) {
     }
     if (servers > 1) EXPECT(there.order_before >= 10U);
   }
+}
+
+/// Puts of 100 variables, that meet the cells of all servers.
+std::vector<PutRequest> hundred(int servers, std::int64_t version) {
+  std::vector<PutRequest> puts(100, wide(servers, version));
+  for (std::size_t k = 0; k < puts.size(); ++k) puts[k].variable = "v" + std::to_string(k);
+  return puts;
+}
+
+TEST(a_hundred_puts_together_wait_for_the_round_trips_of_one) {
+  for (const int servers : {1, 2, 4, 8}) {
+    DistantServers there(servers);
+    Catalog catalog(there);
+    for (std::int64_t version = 0; version < 3; ++version) {
+      const std::int64_t begin = there.now_ns();
+      there.in_batches.clear();
+      {
+        PutBatch batch = catalog.put_batch(round_trips_end_ns);
+        REQUIRE(batch.begin(hundred(servers, version)).ok());
+        EXPECT_EQ(std::ssize(batch.begun()), 100);
+        there.copy();
+        REQUIRE(batch.commit().ok());
+        EXPECT(batch.left().empty());
+      }
+      const std::int64_t first = version == 0 ? 1 : 0;
+      const std::int64_t others = servers > 1 ? 1 : 0;
+      EXPECT_EQ((there.now_ns() - begin) / round_trip_ns - 1, first + 2 + others);
+      EXPECT_EQ(there.in_batches["commit"], 100);
+      EXPECT_EQ(there.in_batches["index"], 100 * (servers - 1));
+      EXPECT_EQ(there.in_batches["confirm"], 100 * (servers - 1));
+    }
+  }
+}
+
+TEST(puts_together_that_are_not_indexed_everywhere_are_all_given_back) {
+  DistantServers there(4);
+  Catalog catalog(there);
+  PutBatch batch = catalog.put_batch(round_trips_end_ns);
+  there.lost = {2};
+  REQUIRE(batch.begin(hundred(4, 0)).ok());
+  const Status refused = batch.commit();
+  REQUIRE(!refused.ok());
+  EXPECT(refused.error().code == ErrorCode::peer_lost);
+  EXPECT_EQ(there.in_batches["commit"], 0);
+  EXPECT_EQ(count_of(there.told, "abort"), 100);
+  EXPECT_EQ(count_of(there.told, "unindex"), 300);
+}
+
+TEST(puts_together_of_variables_that_were_deleted_are_left) {
+  DistantServers there(2);
+  Catalog catalog(there);
+  there.deleted = true;
+  PutBatch batch = catalog.put_batch(round_trips_end_ns);
+  REQUIRE(batch.begin(hundred(2, 0)).ok());
+  REQUIRE(batch.commit().ok());
+  EXPECT_EQ(std::ssize(batch.left()), 100);
+  EXPECT_EQ(there.in_batches["commit"], 0);
+  EXPECT_EQ(count_of(there.told, "abort"), 100);
+}
+
+TEST(what_puts_together_hold_is_given_back_if_they_are_left) {
+  DistantServers there(1);
+  Catalog catalog(there);
+  {
+    PutBatch batch = catalog.put_batch(round_trips_end_ns);
+    REQUIRE(batch.begin(hundred(1, 0)).ok());
+  }
+  EXPECT_EQ(count_of(there.told, "abort"), 100);
 }
 
 TEST(an_object_that_is_not_indexed_everywhere_is_not_committed) {

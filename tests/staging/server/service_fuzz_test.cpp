@@ -177,6 +177,17 @@ fabric::MessageWriter some_request_about_steps(RequestKind kind, std::mt19937_64
   }
 }
 
+fabric::MessageWriter some_request(std::mt19937_64& random);
+
+/// Returns a message with up to three requests.
+fabric::MessageWriter some_batch(std::mt19937_64& random) {
+  std::vector<fabric::MessageWriter> ones;
+  for (std::uint64_t k = random() % 4; k > 0; --k) ones.push_back(some_request(random));
+  protocol::Batch batch;
+  for (const auto& one : ones) batch.requests.push_back(payload_of(one.bytes()));
+  return message_of(batch);
+}
+
 /// Returns a random well-formed request of the protocol.
 fabric::MessageWriter some_request(std::mt19937_64& random) {
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
@@ -242,13 +253,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::list: return message_of(protocol::List{name, version});
     case RequestKind::join: return message_of(protocol::Join{staging_version, 1, 1, "there"});
     case RequestKind::status: return message_of(protocol::QueryStatus{});
-    case RequestKind::batch: {
-      std::vector<fabric::MessageWriter> ones;
-      for (std::uint64_t k = random() % 4; k > 0; --k) ones.push_back(some_request(random));
-      protocol::Batch batch;
-      for (const auto& one : ones) batch.requests.push_back(payload_of(one.bytes()));
-      return message_of(batch);
-    }
+    case RequestKind::batch: return some_batch(random);
     default: return some_request_about_steps(kind, random, get);
   }
 }

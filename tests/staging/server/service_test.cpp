@@ -200,3 +200,39 @@ TEST(a_version_of_a_deleted_variable_is_not_remembered_as_discarded) {
   REQUIRE(server.declare(1));
   EXPECT(!discard(first) && begin());
 }
+
+TEST(requests_of_a_batch_are_answered_one_by_one) {
+  Fixture server;
+  REQUIRE(server.hello(1, one) && server.declare(1));
+  const auto describe = message_of(protocol::Describe{"x", false});
+  const auto wrong = message_of(protocol::Commit{99, 0, "x", 32, "memcpy", {}});
+  const auto greeting = message_of(protocol::Hello{staging_version, "x", one});
+  const auto joining = message_of(protocol::Join{staging_version, 1, 2, "there"});
+  const auto nested = message_of(protocol::Batch{{payload_of(describe.bytes())}});
+  const std::vector<std::byte> odd(3);
+  REQUIRE(batch_most(16384) == 4);
+  const auto asked = [&](const protocol::Batch& batch) {
+    const auto length = server.ask(1, batch);
+    REQUIRE(length.ok());
+    protocol::BatchReplies said;
+    REQUIRE(read_reply({server.reply.data(), *length}, said).ok());
+    return said;
+  };
+  const auto first = asked({{payload_of(describe.bytes()), payload_of(wrong.bytes()),
+                             payload_of(greeting.bytes()), payload_of(describe.bytes())}});
+  REQUIRE(first.replies.size() == 4);
+  EXPECT(!first.replies[0].error && !first.replies[3].error);
+  EXPECT(first.replies[1].error && first.replies[2].error);
+  EXPECT(first.replies[0].reply.bytes.size() == first.replies[3].reply.bytes.size());
+  const auto second =
+      asked({{payload_of(joining.bytes()), payload_of(nested.bytes()), payload_of(odd)}});
+  REQUIRE(second.replies.size() == 3);
+  for (const auto& refused : second.replies) {
+    REQUIRE(refused.error);
+    EXPECT(refused.error->code == ErrorCode::invalid_argument);
+  }
+  protocol::Batch many;
+  for (int k = 0; k < 5; ++k) many.requests.push_back(payload_of(describe.bytes()));
+  EXPECT(!server.ask(1, many).ok());
+  EXPECT(asked({}).replies.empty());
+}

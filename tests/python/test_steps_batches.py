@@ -1,6 +1,6 @@
 """Many variables of a step, put and got together.
 
-More random cases come with `TRANSHIP_BATCH_CASES=300 pytest tests/python/test_step_batches.py`.
+More random cases come with `TRANSHIP_BATCH_CASES=300 pytest tests/python/test_steps_batches.py`.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def test_bad_arguments_put_nothing(sim: ts.Staging, ana: ts.Staging) -> None:
     with sim.step(0) as step:
         with pytest.raises(ts.InvalidArgument, match="dictionary"):
             step.put_all([np.zeros(3)])  # type: ignore[arg-type]
-        with pytest.raises(ts.InvalidArgument, match="no array"):
+        with pytest.raises(ts.InvalidArgument, match="has no array"):
             step.put_all({"a": np.zeros(3)}, {"b": (0,)})
         with pytest.raises(ts.InvalidArgument, match="indices"):
             step.put_all({"a": np.zeros(3), "b": np.zeros(3)}, {"b": (0, 0)})
