@@ -24,6 +24,20 @@ Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like
   return Mapping::make_strided(std::move(space), {{field.field, offset, strides}});
 }
 
+Result<std::shared_ptr<const Mapping>> DenseMappings::of(const Box& box,
+                                                         const std::shared_ptr<const Mapping>& like,
+                                                         std::int64_t offset) {
+  bool same = last_ != nullptr && like == like_ && offset == offset_;
+  for (int k = 0; same && k < box.rank; ++k) same = last_->space()[at(k)].extent == box.extent(k);
+  if (same) return last_;
+  auto made = dense(box, *like, offset);
+  if (!made) return made;
+  like_ = like;
+  offset_ = offset;
+  last_ = *made;
+  return made;
+}
+
 Result<std::shared_ptr<const Mapping>> dense_of(const Array& array) {
   Box box;
   box.rank = array.view.mapping->rank();

@@ -16,6 +16,21 @@ namespace tranship::staging {
 /// Returns the mapping of a dense array of a box, with the field of another array.
 Result<std::shared_ptr<const Mapping>> dense(const Box& box, const Mapping& like,
                                              std::int64_t offset);
+/// Mappings of dense arrays for one call: boxes of the same extents, and elements as those of the
+/// same array, share one. One thread at a time may call members.
+class DenseMappings {
+ public:
+  /// As dense().
+  Result<std::shared_ptr<const Mapping>> of(const Box& box,
+                                            const std::shared_ptr<const Mapping>& like,
+                                            std::int64_t offset);
+
+ private:
+  std::shared_ptr<const Mapping> like_;
+  std::int64_t offset_ = 0;
+  std::shared_ptr<const Mapping> last_;
+};
+
 /// Returns the mapping of a dense array of the array's own box, moved to the origin.
 Result<std::shared_ptr<const Mapping>> dense_of(const Array& array);
 

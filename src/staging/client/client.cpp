@@ -9,7 +9,6 @@
 #include "channels/host/copy.hpp"
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
-#include "staging/client/box_arrays.hpp"
 #include "staging/model/residency.hpp"
 #include "staging/protocol/spans.hpp"
 
@@ -189,7 +188,9 @@ Result<std::string> Client::put_by_copy_once(const Putting& put, bool& stale) {
                                  [](const Event& event) { return event.done(); });
   auto room = catalog_.begin(put.request, put.end_ns, ready);
   if (!room) return room.error();
-  auto target = object_array(room->primary, room->range, put.request.box, array, put.end_ns);
+  DenseMappings mappings;
+  auto target =
+      object_array(room->primary, room->range, put.request.box, array, put.end_ns, mappings);
   Status status = target ? await(put.after, put.end_ns) : Status(target.error());
   if (status) status = catalog_.take_pages(*room);
   Checksum checksum;
@@ -569,11 +570,11 @@ void Client::map_ahead(int server, int number) {
 }
 
 Result<Array> Client::object_array(int server, const Range& range, const Box& box,
-                                   const Array& like, std::int64_t end) {
+                                   const Array& like, std::int64_t end, DenseMappings& mappings) {
   auto array = segment(server, range.segment, end);
   if (!array) return array.error();
   const bool mapped = array->place.attachment == nullptr;
-  auto mapping = dense(box, *like.view.mapping, mapped ? 0 : range.offset);
+  auto mapping = mappings.of(box, like.view.mapping, mapped ? 0 : range.offset);
   if (!mapping) return mapping.error();
   // The server's range is checked: it must lie in the memory that is mapped here.
   const std::int64_t bytes = View::whole(*mapping).bytes();

@@ -19,6 +19,7 @@
 #include "base/gate.hpp"
 #include "engine/engine.hpp"
 #include "engine/processes.hpp"
+#include "staging/client/box_arrays.hpp"
 #include "staging/client/catalog.hpp"
 #include "staging/client/checked_copy.hpp"
 #include "staging/client/links.hpp"
@@ -265,6 +266,7 @@ class Client {
     std::vector<CheckedCopy> checked{};
     std::vector<std::pair<const LeasedBox*, const StoredObject*>> whole{};  ///< Of `checked`.
     std::vector<Later> later{};
+    DenseMappings mappings{};  ///< Of the objects.
     std::int64_t bytes = 0;
     std::string path{};  ///< How they were copied: the result.
   };
@@ -303,7 +305,7 @@ class Client {
   std::string path_of(const Event& event) const;
   Status finish(const Event& event, std::int64_t end_ns) const;
   Result<Array> object_array(int server, const Range& range, const Box& box, const Array& like,
-                             std::int64_t end);
+                             std::int64_t end, DenseMappings& mappings);
   Result<Array> segment(int server, int number, std::int64_t end);
   void map_ahead(int server, int number);
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "staging/client/box_arrays.hpp"
 #include "staging/client/client.hpp"
 #include "staging/protocol/spans.hpp"
 
@@ -29,7 +28,8 @@ Status Client::add_parts(const LeasedBox& held, const Box& box, const Array& tar
   LeasedBox others;  // whose checksums are taken afterwards
   for (const Part& part : held.parts) {
     const StoredObject& object = held.objects[part.object];
-    auto source = object_array(object.primary, object.range, object.box, target, end);
+    auto source =
+        object_array(object.primary, object.range, object.box, target, end, taking.mappings);
     if (!source) return source.error();
     CopyPair pair{std::move(*source), target};
     View& from = pair.source.view;
@@ -198,11 +198,14 @@ Result<std::vector<std::string>> Client::put_together(const PlacedArrays& placed
 Status Client::copy_into_all(std::span<const Array> arrays, std::span<PutBatch::Begun> begun,
                              std::int64_t bytes, bool checksum, std::int64_t end) {
   std::vector<CopyPair> pairs;
+  pairs.reserve(begun.size());
+  DenseMappings mappings;
   std::vector<CheckedCopy> checked;
   std::vector<PutBatch::Begun*> of_checked;
   for (PutBatch::Begun& one : begun) {
     const Array& array = arrays[one.number];
-    auto target = object_array(one.put.primary, one.put.range, one.put.request.box, array, end);
+    const PreparedPut& put = one.put;
+    auto target = object_array(put.primary, put.range, put.request.box, array, end, mappings);
     if (!target) return target.error();
     if (checksum && can_be_checked(array) && can_be_checked(*target)) {
       checked.push_back({{array, std::move(*target)}, CheckedCopy::Side::source});

@@ -52,6 +52,7 @@ Status PutBatch::declare(std::span<const PutRequest> requests) {
 Status PutBatch::find_room(std::span<const PutRequest> requests) {
   BatchedRequests<protocol::Begin> begins(requester_, end_ns_);
   std::vector<Begun> asked;
+  asked.reserve(requests.size());
   for (std::size_t k = 0; k < requests.size(); ++k) {
     if (!variables_[k]) continue;
     const VariableMetadata& metadata = variables_[k]->metadata;
@@ -89,6 +90,7 @@ Status PutBatch::find_room(std::span<const PutRequest> requests) {
         return true;
       });
   requester_.report_orphans(orphans);
+  begun_.reserve(asked.size());
   for (std::size_t k = 0; k < asked.size(); ++k) {
     const PutRequest& request = asked[k].put.request;
     if (granted[k]) {
