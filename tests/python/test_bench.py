@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -11,11 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tranship
 from tranship import Error, NotFound
 from tranship.cli import main
 from tranship_bench import benches, figures, harness, registry, targets
 from tranship_bench.drawings import ranks, tables
 from tranship_bench.host.random_shapes import BASE_BYTES_MAX, BROADCAST, CLASSES, random_shapes
+from tranship_bench.processes.nixl import adapter_path
+from tranship_bench.staging import boxes, coupling_worker, steps
 
 KEYS = {
     "bench": str,
@@ -160,6 +164,125 @@ def test_a_changed_step_of_adios2_is_not_reported(monkeypatch, capsys):
     assert code == 1
     assert not any("adios2" in line["variant"] for line in lines)
     assert "adios2-sst" in capsys.readouterr().err
+
+
+def test_steps_from_writers_to_readers_beside_adios2():
+    pytest.importorskip("adios2")
+    code, lines = run_small("staging-sst")
+    assert code == 0
+    of = {}
+    for line in lines:
+        of.setdefault(line["case"], {})[line["variant"]] = line
+    both = {"adios2-sst, 4 streams", "adios2-sst, one stream"}
+    assert {case: set(ways) - {"tranship"} for case, ways in of.items()} == {
+        "1 x 1": {"adios2-sst"},
+        "4 x 2": both,
+        "4 x 2, crosswise": both,
+    }
+    for ways in of.values():
+        theirs = [line for name, line in ways.items() if name != "tranship"]
+        fastest = min(theirs, key=lambda line: line["median_s"])
+        assert ways["tranship"]["baseline"] == fastest["variant"]
+        assert all(line["conditions"]["settings"]["QueueLimit"] == "2" for line in theirs)
+
+
+def test_steps_from_writers_to_readers_without_adios2(monkeypatch, capsys):
+    monkeypatch.setattr("tranship_bench.staging.coupling.installed", lambda module: False)
+    code, lines = run_small("staging-sst")
+    assert code == 0
+    assert [line["variant"] for line in lines] == ["tranship"] * 3
+    assert not any("ratio" in line for line in lines)
+    assert "not beside ADIOS2's SST: it is not installed (pip install adios2)" in (
+        capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("changed", ["nothing", "an element", "the number"])
+def test_a_step_that_arrives_changed_is_noticed(changed):
+    shape, box = (4, 6, 8), ((0, 2, 0), (4, 6, 8))
+    with (
+        boxes.server_process(64 << 20, options=("--versions", "0")) as (contact, _),
+        tranship.Engine() as engine,
+    ):
+        writer, reader = (coupling_worker.CouplingWorker(engine) for _ in range(2))
+        for side in (writer, reader):
+            side.join(contact, "a process")
+        writer.write_steps("data", shape, box, 1)
+        reader.read_steps("data", shape, box, "a group")
+        assert writer.block[1, 2, 3] == (1 * 6 + 4) * 8 + 3
+        if changed == "an element":
+            writer.block[-1, -1, -1] += 1
+        writer.run(3, 5 if changed == "the number" else 0, False)
+        assert reader.run(3, 0, True)["right"] == (changed == "nothing")
+        for side in (writer, reader):
+            side.leave()
+
+
+@pytest.mark.parametrize("changed", ["nothing", "an element", "the number"])
+def test_a_step_of_adios2_that_arrives_changed_is_noticed(changed):
+    pytest.importorskip("adios2")
+    path = adapter_path("adios2_coupling.py")
+    spec = importlib.util.spec_from_file_location("adios2_coupling", path)
+    adapter = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(adapter)
+    shape, box = (4, 6, 8), ((0, 2, 0), (4, 6, 8))
+    block = adapter.contents(shape, *box)
+    assert np.array_equal(block, coupling_worker.contents(shape, box))
+    reader = adapter.Reader.__new__(adapter.Reader)
+    reader.expected = [[block.copy()]]
+    adapter.stamp(block, 7 if changed == "the number" else 6)
+    if changed == "an element":
+        block[-1, -1, -1] += 1
+    reader.boxes = [(None, None, [(box[0], block)])]
+    assert reader.arrived(6) == (changed == "nothing")
+    assert reader.numbered(6) == (changed != "the number")
+
+
+def test_random_mixes_come_from_their_seed():
+    mixes = list(steps.random_mixes(3, 40))
+    assert mixes == list(steps.random_mixes(3, 60))[:40]
+    assert mixes != list(steps.random_mixes(4, 40))
+    assert {len(shape) for mix in mixes for shape in mix.shapes} == {1, 2, 3}
+    for mix in mixes:
+        assert 1 <= len(mix.shapes) <= steps.VARIABLES_MAX
+        assert mix.nbytes <= steps.MIX_BYTES_MAX
+        assert all(8 <= 8 * np.prod(shape) <= steps.BYTES_MAX for shape in mix.shapes)
+    names = [mix.name for mix in mixes]
+    assert names[:2] == ["mix 0: 12 variables, 19.7 MiB", "mix 1: 2 variables, 3.3 KiB"]
+
+
+def test_calls_for_all_variables_of_a_step_are_measured_where_there_are_some(monkeypatch):
+    def put_all(step, arrays):
+        for name, array in arrays.items():
+            step.put(name, array)
+
+    def get_all(step, names=None, out=None):
+        return {name: step[name].get(out=out and out[name]) for name in names or out or step}
+
+    monkeypatch.setattr(steps.StepWriter, "put_all", put_all, raising=False)
+    monkeypatch.setattr(steps.Step, "get_all", get_all, raising=False)
+    code, lines = run_small("staging-steps")
+    assert code == 0
+    of = {}
+    for line in lines:
+        of.setdefault(line["case"], []).append(line["variant"])
+    assert of["put 5 x 1 KiB"] == ["one variable", "one by one", "begun together", "put_all"]
+    assert of["get 5 x 1 KiB"] == ["one variable", "one by one", "get_all"]
+    assert of["get 5 x 1 KiB, new arrays"] == ["one variable", "one by one", "get_all"]
+    assert of["least of puts of mixes"] == ["one by one", "put_all"]
+    assert of["least of gets of mixes"] == ["one by one", "get_all"]
+
+
+def test_a_step_with_a_changed_variable_is_not_reported(monkeypatch, capsys):
+    def put_changed(step, arrays):
+        for number, (name, array) in enumerate(arrays.items()):
+            step.put(name, array + 1 if number == 4 else array)
+        return arrays
+
+    monkeypatch.setattr(steps, "put_begun", put_changed)
+    code, lines = run_small("staging-steps")
+    assert code == 1 and not lines
+    assert "put 5 x 1 KiB, begun together" in capsys.readouterr().err
 
 
 def test_list_has_every_group():

@@ -8,9 +8,10 @@ one server. A put or a get of so little is one request.
   question.
 
 ``staging-clients``: What many clients of one server cost.
-- Eight processes put 8 KiB to one server and get them back, first as 8 clients, then as 1,000 (125
-  in each process, which asks for them one after the other). The processes do the same work in both
-  cases; what differs is how many clients the server serves.
+- One client puts 8 KiB to one server and gets them back, again and again; then eight processes do,
+  first as 8 clients, then as 1,000 (125 in each process, which asks for them one after the other).
+  The processes do the same work in both of these cases; what differs is how many clients the server
+  serves.
 - A line's seconds are those of one put and one get, over all clients; `server_threads` are the
   threads of the server while all are connected.
 """
@@ -74,22 +75,23 @@ def working_s(pid: int) -> float:
     return sum(numbers) / 1e9
 
 
-@measures("staging-clients", "8 KiB put and got by 8 clients of one server, and by 1,000")
+@measures("staging-clients", "8 KiB put and got by 1 client of one server, by 8 and by 1,000")
 def staging_clients(bench: Bench) -> None:
-    """Measures 8 KiB puts and gets by each of 8 clients, and by each of 1,000."""
+    """Measures 8 KiB puts and gets by one client, by each of 8, and by each of 1,000."""
     with server_process(256 << 20) as (contact, pid), Crew(PROCESSES, contact) as crew:
         bench.conditions["cores"] = os.cpu_count()
-        for count in bench.pick((8, 1000), (8, 16)):
-            each = count // PROCESSES
-            first = [{"first": k * each} for k in range(PROCESSES)]
-            together(crew.workers, "admit", first, contact=contact, count=each)
+        for count in bench.pick((1, 8, 1000), (1, 8, 16)):
+            workers = crew.workers[:count]
+            each = count // len(workers)
+            first = [{"first": k * each} for k in range(len(workers))]
+            together(workers, "admit", first, contact=contact, count=each)
             exchanges = bench.pick(8000, 80) // count
             seconds = []
             for turn in range(ROUNDS + 1):
-                times = together(crew.workers, "exchange", rounds=exchanges, turn=turn)
+                times = together(workers, "exchange", rounds=exchanges, turn=turn)
                 seconds.append(max(times) / (exchanges * count))
             threads = len(list(Path(f"/proc/{pid}/task").iterdir()))
-            known = {"clients": count, "processes": PROCESSES, "server_threads": threads}
-            case = f"8 KiB put and got, {count} clients"
+            known = {"clients": count, "processes": len(workers), "server_threads": threads}
+            case = f"8 KiB put and got, {count} client{'s' if count > 1 else ''}"
             bench.emit(case, "put and get", 16 * ELEMENTS, seconds[1:], conditions=known)
-            together(crew.workers, "dismiss")
+            together(workers, "dismiss")
