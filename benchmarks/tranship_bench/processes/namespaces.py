@@ -68,4 +68,6 @@ def network_namespace(words: str) -> Iterator[Link]:
             subprocess.run(command, check=True)
         yield link
     finally:
+        # The system ends a namespace, and its interfaces, only after the command has returned.
+        subprocess.run(["ip", "link", "delete", here], check=False)
         subprocess.run(["ip", "netns", "delete", name], check=True)
