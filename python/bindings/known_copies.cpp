@@ -22,6 +22,10 @@ constexpr Py_ssize_t blocks_least = 64;
 /// of a millisecond.
 constexpr std::int64_t short_list_bytes = 1 << 20;
 
+/// Most bytes of a list that the caller's thread carries without asking the engine whether several
+/// threads should.
+constexpr std::int64_t caller_list_bytes = 8 << 20;
+
 using Known = std::shared_ptr<const KnownRecipe>;
 
 /// Returns the recipe of a copy between two NumPy arrays that the caller's thread carries; null if
@@ -224,7 +228,7 @@ class KnownCopies {
     copies_.push_back({&known.recipe.steps[0], from_address, to_address});
     if (!plan_) plan_ = known.recipe.plan();
     bytes_ += known.recipe.steps[0].plan->bytes;
-    return true;
+    return bytes_ <= caller_list_bytes;
   }
 
   /// Carries all. list: The pairs, which the caller keeps.

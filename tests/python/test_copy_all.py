@@ -97,6 +97,46 @@ def test_objects_of_several_memories_are_copies_of_their_own(gpus: ts.Engine) ->
     assert np.array_equal(content(gpus, target), values)
 
 
+def test_several_threads_share_a_list_whose_pairs_are_short(gpus: ts.Engine) -> None:
+    """Each of 64 copies is one for the caller's thread, all of them together are not."""
+    random = np.random.default_rng(5)
+    sources = [random.integers(0, 255, 1 << 20, "u1") for _ in range(64)]
+    targets = [np.zeros_like(source) for source in sources]
+    for count, together in ((1, False), (2, False), (64, True)):
+        pairs = list(zip(sources[:count], targets[:count], strict=True))
+        event = gpus.copy_all(pairs)
+        event.wait(timeout=20)
+        assert event.plan is not None
+        assert event.plan.direct == (not together), event.plan.explain()
+        for source, target in pairs:
+            assert np.array_equal(source, target)
+            target[:] = 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_lists_that_threads_may_share(gpus: ts.Engine, seed: int) -> None:
+    """Arrays of any shape, type and order, slices among them, from a few bytes to some MiB."""
+    random = np.random.default_rng(seed)
+    pairs = []
+    for _ in range(int(random.integers(2, 120))):
+        rank = int(random.integers(1, 4))
+        longest = int(10 ** (random.uniform(0.5, 6) / rank)) + 2
+        shape = tuple(int(k) for k in random.integers(1, longest, rank))
+        values = random.integers(0, 100, shape).astype(random.choice(["u1", "f4", "c16"]))
+        if random.random() < 0.3:
+            values = np.asfortranarray(values)
+        if random.random() < 0.2:
+            values = values[::-1, ...]
+        target = np.zeros(shape, values.dtype, "F" if random.random() < 0.3 else "C")
+        pairs.append((values, target))
+    prepared = gpus.prepare_all(pairs)
+    for copy in (lambda: gpus.copy_all(pairs), prepared.start):
+        copy().wait(timeout=20)
+        for source, target in pairs:
+            assert np.array_equal(source, target)
+            target[...] = 0
+
+
 def test_a_high_priority_goes_past_copy_engines(gpus: ts.Engine) -> None:
     values = np.random.default_rng(2).random((4, 64, 8))
     target: Any = gpus.empty((64, 32), "f8", memory="device0")

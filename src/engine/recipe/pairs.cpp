@@ -3,12 +3,16 @@
 
 #include "data/lowering.hpp"
 #include "engine/checks.hpp"
+#include "engine/recipe/byte_blocks.hpp"
 #include "engine/recipe/lent_lists.hpp"
 #include "engine/recipe/recipes.hpp"
 #include "engine/recipe/starting_order.hpp"
 
 namespace tranship {
 namespace {
+
+/// Fewest bytes of pairs that several threads may share.
+constexpr std::int64_t shared_bytes_least = 1 << 20;
 
 /// Whether the nests differ from those of `group` in where they begin alone, all by as much.
 bool same_shapes(std::span<const IndexedNest> group, std::span<const LoopNest> nests) {
@@ -96,23 +100,23 @@ void append(const CopyPair& pair, std::span<const LoopNest> lowered, const CopyP
                 nests[0].target_offset - first.target_offset, one_run ? 0 : 1);
 }
 
-/// Returns the step of all pairs, whose offsets count from the ends of the first; nothing if no
-/// single launch carries them.
-Result<std::optional<RecipeStep>> joined_step(RecipeMaker& maker, std::span<const CopyPair> pairs,
-                                              const CopyOptions& options, RecipeUse use) {
-  const std::optional<RecipeStep> none;
-  const auto& largest =
-      *std::max_element(pairs.begin(), pairs.end(), [](const CopyPair& a, const CopyPair& b) {
-        return a.source.view.bytes() < b.source.view.bytes();
-      });
-  auto query = maker.planner().query_of(largest.source, largest.target, options, use.in_streams);
-  if (!query) return query.error();
-  auto path = path_of_list(maker, *query);
-  if (!path) return path.error();
-  const bool alike = std::all_of(pairs.begin(), pairs.end(), [&](const CopyPair& pair) {
-    return same_place(pair.source, largest.source) && same_place(pair.target, largest.target);
+const CopyPair& largest_of(std::span<const CopyPair> pairs) {
+  return *std::max_element(pairs.begin(), pairs.end(), [](const CopyPair& a, const CopyPair& b) {
+    return a.source.view.bytes() < b.source.view.bytes();
   });
-  if (!path->one_launch || !alike) return none;
+}
+
+/// Whether one step can carry all pairs, as it carries `one` of them.
+bool are_alike(std::span<const CopyPair> pairs, const CopyPair& one) {
+  return std::all_of(pairs.begin(), pairs.end(), [&](const CopyPair& pair) {
+    return same_place(pair.source, one.source) && same_place(pair.target, one.target);
+  });
+}
+
+/// Returns the step of all pairs, whose offsets count from the ends of the first.
+Result<std::optional<RecipeStep>> step_of_all(RecipeMaker& maker, const ListPath& path,
+                                              std::span<const CopyPair> pairs,
+                                              const CopyOptions& options) {
   auto lists = lent_lists();
   std::vector<LoopNest> nests;
   LoweredPair lowered;
@@ -120,9 +124,48 @@ Result<std::optional<RecipeStep>> joined_step(RecipeMaker& maker, std::span<cons
     if (Status s = lowered.set(pair); !s) return s.error();
     append(pair, lowered.nests(), pairs[0], nests, *lists);
   }
-  RecipeStep step = maker.list_step(*path, pairs[0], options, std::move(lists));
+  RecipeStep step = maker.list_step(path, pairs[0], options, std::move(lists));
   step.pair_count = pairs.size();
   return std::optional(std::move(step));
+}
+
+/// Returns the step of all pairs if a single launch carries them.
+Result<std::optional<RecipeStep>> launched_step(RecipeMaker& maker, std::span<const CopyPair> pairs,
+                                                const CopyOptions& options, RecipeUse use) {
+  const CopyPair& largest = largest_of(pairs);
+  auto query = maker.planner().query_of(largest.source, largest.target, options, use.in_streams);
+  if (!query) return query.error();
+  auto path = path_of_list(maker, *query);
+  if (!path) return path.error();
+  if (!path->one_launch || !are_alike(pairs, largest)) return std::optional<RecipeStep>();
+  return step_of_all(maker, *path, pairs, options);
+}
+
+/// Returns the step of all pairs if they lie in memory that the caller reaches, and are worth
+/// several threads together, but not each by itself.
+Result<std::optional<RecipeStep>> shared_step(RecipeMaker& maker, std::span<const CopyPair> pairs,
+                                              const CopyOptions& options, RecipeUse use) {
+  const std::optional<RecipeStep> none;
+  std::int64_t bytes = 0;
+  for (const CopyPair& pair : pairs) {
+    if (!within_memory(pair.source, pair.target)) return none;
+    bytes += pair.source.view.bytes();
+  }
+  const CopyPair& largest = largest_of(pairs);
+  if (bytes < shared_bytes_least || !are_alike(pairs, largest)) return none;
+  const auto alone = maker.planner().query_of(largest.source, largest.target, options, false);
+  if (!alone) return alone.error();
+  const auto plan = maker.planner().plan_of(*alone);
+  if (!plan) return plan.error();
+  if (!(*plan)->direct) return none;
+  CopyPair ends = largest;
+  ends.source.named = ends.target.named = false;
+  auto query = byte_query(maker, ends, bytes, options, use);
+  if (!query) return query.error();
+  auto path = path_of_list(maker, *query);
+  if (!path) return path.error();
+  const bool shares = path->plan->hops.size() == 1 && !path->plan->direct;
+  return shares ? step_of_all(maker, *path, pairs, options) : none;
 }
 
 }  // namespace
@@ -130,9 +173,11 @@ Result<std::optional<RecipeStep>> joined_step(RecipeMaker& maker, std::span<cons
 Result<Recipe> pairs_recipe(RecipeMaker& maker, std::span<const CopyPair> pairs,
                             const CopyOptions& options, RecipeUse use) {
   if (pairs.size() > 1 && options.casting == Casting::none) {
-    auto joined = joined_step(maker, pairs, options, use);
-    if (!joined) return joined.error();
-    if (*joined) return Recipe{{std::move(**joined)}};
+    for (const auto& make : {launched_step, shared_step}) {
+      auto joined = make(maker, pairs, options, use);
+      if (!joined) return joined.error();
+      if (*joined) return Recipe{{std::move(**joined)}};
+    }
   }
   Recipe recipe;
   recipe.steps.reserve(pairs.size());
