@@ -715,6 +715,7 @@ TEST(steps_are_seen_whole_or_not_at_all_whoever_dies) {
       "%lld were taken\n",
       static_cast<long long>(seen), static_cast<long long>(settled),
       static_cast<long long>(came_back), static_cast<long long>(taken));
-  const bool any = settled > 0 && came_back > 0 && taken > 0;
+  // Among the few seeds of a sanitizer build none may meet an object on disk.
+  const bool any = settled > 0 && (came_back > 0 || test::sanitized) && taken > 0;
   EXPECT(!one.empty() || (seen > static_cast<std::int64_t>(seeds) && any));
 }
