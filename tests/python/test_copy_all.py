@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -111,6 +112,19 @@ def test_several_threads_share_a_list_whose_pairs_are_short(gpus: ts.Engine) -> 
         for source, target in pairs:
             assert np.array_equal(source, target)
             target[:] = 0
+
+
+def test_neighbours_and_long_arrays_are_shared_too(gpus: ts.Engine) -> None:
+    values = np.random.default_rng(6).integers(0, 255, 48 << 20, "u1")
+    target = np.zeros_like(values)
+    halves = [slice(k << 18, (k + 1) << 18) for k in range(128)]  # 32 MiB of neighbours
+    cuts = [*halves, slice(128 << 18, (144 << 18) + 13), slice((144 << 18) + 13, 48 << 20)]
+    pairs = [(values[cut], target[cut]) for cut in cuts]
+    event = gpus.copy_all(pairs)
+    event.wait(timeout=20)
+    assert np.array_equal(target, values)
+    assert event.plan is not None
+    assert json.loads(event.plan.to_json())["tiles"] > 64
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "data/lowering.hpp"
@@ -13,6 +14,11 @@ namespace {
 
 /// Fewest bytes of pairs that several threads may share.
 constexpr std::int64_t shared_bytes_least = 1 << 20;
+/// Such a list may have pairs that are worth several threads by themselves if it has as many bytes
+/// as so many of them.
+constexpr std::int64_t shared_pairs_least = 4;
+/// Tiles that one of its boxes may have which is carried by one thread.
+constexpr std::int64_t whole_tiles_max = 4;
 
 /// Whether the nests differ from those of `group` in where they begin alone, all by as much.
 bool same_shapes(std::span<const IndexedNest> group, std::span<const LoopNest> nests) {
@@ -76,17 +82,12 @@ class LoweredPair {
   std::vector<LoopNest> nests_;
 };
 
-/// Adds nests to `copy` that count from the addresses of one pair, with offsets that count from
-/// those of another pair. Neighbours of one shape share a list. `nests` is scratch.
-void append(const CopyPair& pair, std::span<const LoopNest> lowered, const CopyPair& base,
-            std::vector<LoopNest>& nests, IndexedCopy& copy) {
-  nests.assign(lowered.begin(), lowered.end());
-  if (nests.empty()) return;
-  for (LoopNest& nest : nests) {
-    nest.source_offset += pair.source.place.address - base.source.place.address;
-    nest.target_offset += pair.target.place.address - base.target.place.address;
-  }
-  const bool one_run = nests.size() == 1 && nests[0].rank == 0;
+bool is_one_run(std::span<const LoopNest> nests) { return nests.size() == 1 && nests[0].rank == 0; }
+
+/// Adds nests to `copy`. Neighbours of one shape share a list; those that are single runs share
+/// entries of up to `entry_bytes_max`.
+void append(std::span<const LoopNest> nests, std::int64_t entry_bytes_max, IndexedCopy& copy) {
+  const bool one_run = is_one_run(nests);
   const auto group = copy.last_group();
   if (group.empty() || !same_shapes(group, nests)) {
     const std::int64_t step = one_run ? nests[0].element_bytes : 0;
@@ -96,8 +97,33 @@ void append(const CopyPair& pair, std::span<const LoopNest> lowered, const CopyP
   }
   const LoopNest& first = group[0].nest;
   // Only single runs can be joined to longer ones; other moves stay entries of their own.
+  const std::int64_t most =
+      one_run ? std::max<std::int64_t>(entry_bytes_max / nests[0].element_bytes, 1) : 1;
   copy.add_move(nests[0].source_offset - first.source_offset,
-                nests[0].target_offset - first.target_offset, one_run ? 0 : 1);
+                nests[0].target_offset - first.target_offset, most);
+}
+
+/// Adds nests to `copy` that count from the addresses of one pair, with offsets that count from
+/// those of another pair. Long runs are cut, so that several threads may carry them. `nests` is
+/// scratch.
+void append(const CopyPair& pair, std::span<const LoopNest> lowered, const CopyPair& base,
+            std::int64_t entry_bytes_max, std::vector<LoopNest>& nests, IndexedCopy& copy) {
+  nests.assign(lowered.begin(), lowered.end());
+  if (nests.empty()) return;
+  for (LoopNest& nest : nests) {
+    nest.source_offset += pair.source.place.address - base.source.place.address;
+    nest.target_offset += pair.target.place.address - base.target.place.address;
+  }
+  LoopNest& run = nests[0];
+  std::int64_t left = is_one_run(nests) ? run.element_bytes : 0;
+  for (; left > entry_bytes_max; left -= entry_bytes_max) {
+    run.element_bytes = entry_bytes_max;
+    append(nests, entry_bytes_max, copy);
+    run.source_offset += entry_bytes_max;
+    run.target_offset += entry_bytes_max;
+  }
+  if (left > 0) run.element_bytes = left;
+  append(nests, entry_bytes_max, copy);
 }
 
 const CopyPair& largest_of(std::span<const CopyPair> pairs) {
@@ -113,16 +139,20 @@ bool are_alike(std::span<const CopyPair> pairs, const CopyPair& one) {
   });
 }
 
-/// Returns the step of all pairs, whose offsets count from the ends of the first.
+/// Returns the step of all pairs, whose offsets count from the ends of the first; nothing if one of
+/// more than `whole_bytes_max` is no single run, and so cannot be cut here.
 Result<std::optional<RecipeStep>> step_of_all(RecipeMaker& maker, const ListPath& path,
                                               std::span<const CopyPair> pairs,
-                                              const CopyOptions& options) {
+                                              const CopyOptions& options,
+                                              std::int64_t whole_bytes_max) {
   auto lists = lent_lists();
   std::vector<LoopNest> nests;
   LoweredPair lowered;
   for (const CopyPair& pair : pairs) {
     if (Status s = lowered.set(pair); !s) return s.error();
-    append(pair, lowered.nests(), pairs[0], nests, *lists);
+    const bool fits = is_one_run(lowered.nests()) || pair.source.view.bytes() <= whole_bytes_max;
+    if (!fits) return std::optional<RecipeStep>();
+    append(pair, lowered.nests(), pairs[0], path.tile_bytes, nests, *lists);
   }
   RecipeStep step = maker.list_step(path, pairs[0], options, std::move(lists));
   step.pair_count = pairs.size();
@@ -138,11 +168,12 @@ Result<std::optional<RecipeStep>> launched_step(RecipeMaker& maker, std::span<co
   auto path = path_of_list(maker, *query);
   if (!path) return path.error();
   if (!path->one_launch || !are_alike(pairs, largest)) return std::optional<RecipeStep>();
-  return step_of_all(maker, *path, pairs, options);
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  return step_of_all(maker, *path, pairs, options, any);
 }
 
 /// Returns the step of all pairs if they lie in memory that the caller reaches, and are worth
-/// several threads together, but not each by itself.
+/// several threads together, but not each by itself, or only a few of many.
 Result<std::optional<RecipeStep>> shared_step(RecipeMaker& maker, std::span<const CopyPair> pairs,
                                               const CopyOptions& options, RecipeUse use) {
   const std::optional<RecipeStep> none;
@@ -157,15 +188,18 @@ Result<std::optional<RecipeStep>> shared_step(RecipeMaker& maker, std::span<cons
   if (!alone) return alone.error();
   const auto plan = maker.planner().plan_of(*alone);
   if (!plan) return plan.error();
-  if (!(*plan)->direct) return none;
+  const std::int64_t longest = largest.source.view.bytes();
+  if (!(*plan)->direct && longest * shared_pairs_least > bytes) return none;
   CopyPair ends = largest;
   ends.source.named = ends.target.named = false;
   auto query = byte_query(maker, ends, bytes, options, use);
   if (!query) return query.error();
   auto path = path_of_list(maker, *query);
   if (!path) return path.error();
-  const bool shares = path->plan->hops.size() == 1 && !path->plan->direct;
-  return shares ? step_of_all(maker, *path, pairs, options) : none;
+  if (path->plan->hops.size() != 1 || path->plan->direct) return none;
+  const std::int64_t whole_bytes_max =
+      (*plan)->direct ? longest : whole_tiles_max * path->tile_bytes;
+  return step_of_all(maker, *path, pairs, options, whole_bytes_max);
 }
 
 }  // namespace
