@@ -613,10 +613,10 @@ Result<std::size_t> Service::on(ClientConnection, const protocol::Remove& reques
   if (removed.number == 0) {
     std::tie(removed.number, removed.any) = registry_.remove(request.variable);
   }
+  steps_.remove(request.variable);  // before its versions go: those steps stay without it
   removed.any = store_.remove(request.variable, removed.number) || removed.any;
   traffic_.erase(request.variable);
   attributes_.remove(request.variable);
-  steps_.remove(request.variable);
   changes_.insert(request.variable);
   removed.orphans = store_.take_orphans(orphans_max);
   return reply(removed);

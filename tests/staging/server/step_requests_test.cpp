@@ -376,7 +376,10 @@ TEST(a_variable_that_is_deleted_is_missing_from_its_steps) {
   StepServer server;
   const StepContents contents{{{"v", "f8", 8, *Box::make({0}, {4}), 1}}, {}};
   const auto variables_of = [&](std::int64_t after) {
-    return server.next(bert, after).page.variables.size();
+    const auto found = server.next(bert, after);
+    EXPECT_EQ(found.number, after + 1);
+    EXPECT(found.id != 0);
+    return found.page.variables.size();
   };
   for (const std::int64_t number : {1, 2}) {
     const StepId id = server.begin(anna, number);
