@@ -472,6 +472,23 @@ StepTuple find_step(BoundClient& self, const std::string& which, std::int64_t nu
   return described(found, broken);
 }
 
+nb::list list_steps(BoundClient& self, double timeout) {
+  const auto steps = unwrap(run([&] { return self.client->list_steps(milliseconds(timeout)); }));
+  nb::list list;
+  for (const auto& step : steps) {
+    nb::dict one;
+    one["number"] = step.number;
+    one["state"] = step.state == staging::StepState::open    ? "open"
+                   : step.state == staging::StepState::whole ? "whole"
+                                                             : "broken";
+    one["why"] = step.why;
+    one["variables"] = nb::tuple(nb::cast(step.variables));
+    one["attributes"] = step.attributes;
+    list.append(one);
+  }
+  return list;
+}
+
 StepTuple take_step(BoundClient& self, const std::string& group, double timeout) {
   std::vector<staging::BrokenStep> broken;
   const auto found =
@@ -540,6 +557,8 @@ void bind_read_steps(nb::class_<BoundClient>& client) {
                "def find_step(self, which: str, number: int, timeout: float, waits: bool = True) "
                "-> tuple[int, int | None, list[dict[str, object]], "
                "list[tuple[str, str, str]], list[tuple[int, str]]]"))
+      .def("list_steps", &list_steps, nb::arg("timeout"),
+           nb::sig("def list_steps(self, timeout: float) -> list[dict[str, typing.Any]]"))
       .def("take_step", &take_step, nb::arg("group"), nb::arg("timeout"),
            nb::sig("def take_step(self, group: str, timeout: float) "
                    "-> tuple[int, int | None, list[dict[str, object]], "

@@ -56,6 +56,7 @@ def calls_of(staging: ts.Staging) -> list[Callable[[], Any]]:
         lambda: staging.get_async("x", 1, (0,), (3,), np.zeros(3)).result(),
         lambda: staging.define("x", "f8", (0,), (3,)),
         lambda: staging.ls(),
+        lambda: staging.list_steps(),
         lambda: staging.servers(),
         lambda: staging.discard("x", 1),
         lambda: staging["x"][1],

@@ -238,6 +238,7 @@ def test_everything_of_a_parent_is_closed_in_a_fork(queueing_profile: str) -> No
         lambda: staging.get("x", 1),
         lambda: staging.get("x", 1, (0,), (3,), np.zeros(3)),
         lambda: staging.ls(),
+        lambda: staging.list_steps(),
         lambda: list(staging["x"].versions()),
         lambda: staging.put_async("x", 2, np.ones(3)).result(PATIENCE),
         lambda: server.ls(),

@@ -10,6 +10,7 @@ import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,11 +23,12 @@ from rich.table import Table
 from ..arrays.npy import read_header
 from ..errors import InvalidArgument, NotFound
 from ..files import new_file, open_to_read
-from ..staging import Staging
+from ..staging import ListedStep, Staging
 from ..staging.arguments import which_version
 from ..staging.reader import Version
 from ..units import bytes_text
 from .inputs import JsonOption
+from .step_rows import table_of_steps
 from .talk import (
     CommandError,
     clear_screen,
@@ -74,6 +76,8 @@ ROWS_AROUND = 5
 """Lines around the variables of a screen: two headings, the sums, an empty line, the prompt."""
 FIND_S = 2.0
 """How long a command looks for a server that may be about to start."""
+STEPS_S = 600.0
+"""How long a list of steps may take: each is asked for alone, and there may be 100,000."""
 TimeoutOption = Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait.")]
 
 
@@ -265,16 +269,18 @@ def ls(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the variables of staging servers, what was put and got, and the servers.
+    """List the variables of staging servers, what was put and got, the steps, and the servers.
 
-    With --watch on a terminal, what fits its height is shown, the busiest variables first.
+    With --watch there are no steps; on a terminal, what fits its height is shown, the busiest
+    variables first.
     """
     if watch is None and (looks is not None or sort is Order.rate):
         option = "--looks" if looks is not None else "--sort rate"
         raise CommandError(f"{option} needs --watch", "say how often: --watch 1")
     with connected(server) as staging:
         if watch is None:
-            show(ordered(staging.ls(), sort), staging.servers(), paths, as_json)
+            variables, servers = ordered(staging.ls(), sort), staging.servers()
+            show(variables, servers, staging.list_steps(timeout=STEPS_S), paths, as_json)
             return
         order = sort or (Order.rate if on_terminal() and not as_json else None)
         for number, variables in enumerate(looks_at(staging, watch, looks)):
@@ -330,11 +336,16 @@ def totals_of(variables: list[dict[str, Any]]) -> dict[tuple[str, str], int]:
 
 
 def show(
-    variables: list[dict[str, Any]], servers: list[dict[str, Any]], paths: bool, as_json: bool
+    variables: list[dict[str, Any]],
+    servers: list[dict[str, Any]],
+    steps: list[ListedStep],
+    paths: bool,
+    as_json: bool,
 ) -> None:
-    """Prints the variables and servers as JSON or as tables."""
+    """Prints the variables, steps and servers as JSON or as tables."""
     if as_json:
-        print_json({"variables": variables, "servers": servers})
+        listed = [asdict(step) for step in steps]
+        print_json({"variables": variables, "steps": listed, "servers": servers})
         return
     table = table_of("variable", "~type", "~bounds", "~versions", ">objects", ">memory")
     for variable in variables:
@@ -355,6 +366,9 @@ def show(
     if paths:
         print_table(table_of_paths(variables))
     print()
+    if steps:
+        print_table(table_of_steps(steps))
+        print()
     print_table(table_of_servers(servers))
 
 

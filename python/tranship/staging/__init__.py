@@ -3,6 +3,7 @@
 from .attributes import Attributes
 from .client import Staging
 from .server import StagingServer
+from .step_list import ListedStep
 from .step_writer import StepWriter, VariableWriter
 from .steps import Step, Steps, StepVariable
 from .subscription import Subscription
@@ -11,6 +12,7 @@ from .versions import Versions
 
 __all__ = [
     "Attributes",
+    "ListedStep",
     "Staging",
     "StagingServer",
     "Step",

@@ -43,6 +43,7 @@ from .gets import ALONE_S, Gets
 from .labelled_puts import LabelledPuts, ReadyPut
 from .puts import Puts
 from .reader import GET_S, Corner, Info, Lower, Version
+from .step_list import ListedStep, listed_steps
 from .step_writer import StepWriter
 from .steps import QueueFull, Share, Start, StepFollower, Steps
 from .subscription import Subscription
@@ -578,6 +579,16 @@ class Staging(Gets, Puts, Closing):
             NotFound: There is no such step, or it is not whole.
         """
         self._core.discard_step(whole_version(number), GET_S)
+
+    def list_steps(self, *, timeout: float = GET_S) -> list[ListedStep]:
+        """Returns the steps that the servers remember, in rising order: open, whole, broken ones.
+
+        Waits for no step and holds none. Each takes a question to the first server, or two.
+
+        Raises:
+            Timeout: The servers have not answered all of it within `timeout` seconds.
+        """
+        return listed_steps(self._core, check_seconds("timeout", timeout))
 
     @property
     def attributes(self) -> Attributes:

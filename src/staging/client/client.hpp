@@ -146,6 +146,8 @@ class Client {
   /// Does as find_step(), but returns nothing where that would wait.
   Result<std::optional<FoundStep>> find_step_at_once(const StepQuery& query,
                                                      std::chrono::milliseconds timeout);
+  /// Returns the steps that the first server remembers; see StepClient::list().
+  Result<std::vector<ListedStep>> list_steps(std::chrono::milliseconds timeout);
   /// Discards a whole step with the versions of all its variables.
   /// @error not_found if it is not there
   Status discard_step(std::int64_t number, std::chrono::milliseconds timeout);

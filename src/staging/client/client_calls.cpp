@@ -94,6 +94,10 @@ Result<FoundStep> Client::find_step(const StepQuery& query, std::chrono::millise
   return call([&] { return catalog_.steps().find(query, end_ns(timeout), broken); });
 }
 
+Result<std::vector<ListedStep>> Client::list_steps(std::chrono::milliseconds timeout) {
+  return call([&] { return catalog_.steps().list(end_ns(timeout)); });
+}
+
 Status Client::discard_step(std::int64_t number, std::chrono::milliseconds timeout) {
   return call([&] { return catalog_.steps().free(number, end_ns(timeout)); });
 }

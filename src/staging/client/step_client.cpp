@@ -292,6 +292,14 @@ Result<FoundStep> StepClient::find(const StepQuery& asked, std::int64_t end_ns,
   }
 }
 
+/// Asks for a step once, without a notice of those to come.
+Result<protocol::StepFound> StepClient::look(const StepQuery& query, std::int64_t end_ns) {
+  ReplyBuffer reply(end_ns);
+  auto found = ask(protocol::FindStep{query, false}, reply);
+  if (found) settle_all(found->unsettled, end_ns);
+  return found;
+}
+
 /// Returns a step of which the first server has sent a page.
 Result<FoundStep> StepClient::complete(protocol::StepFound found, std::int64_t end_ns) {
   FoundStep step{found.id, found.number, {}};

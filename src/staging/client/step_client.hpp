@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,15 @@ struct FoundStep {
   StepId id = 0;
   std::int64_t number = 0;
   StepContents contents;
+};
+
+/// A step as it is now.
+struct ListedStep {
+  std::int64_t number = 0;
+  StepState state = StepState::open;     ///< Open, whole or broken.
+  std::string why{};                     ///< What an open one lacks, or why one is broken.
+  std::vector<std::string> variables{};  ///< Names; of a whole one.
+  std::int64_t attributes = 0;           ///< Of the step and its variables; of a whole one.
 };
 
 /// Requests about steps and attributes, which the first server answers. All servers learn that a
@@ -61,6 +71,10 @@ class StepClient {
   ///        discarded; closed or peer_lost if none can come
   Result<FoundStep> find(const StepQuery& query, std::int64_t end_ns,
                          std::vector<BrokenStep>* broken = nullptr);
+  /// Returns the steps that the first server remembers, in rising order: those that clients write,
+  /// whole ones, and broken ones. Waits for none, and holds none. Cost: a round trip for each whole
+  /// step, two for each open one; one more for each message of variables and attributes.
+  Result<std::vector<ListedStep>> list(std::int64_t end_ns);
   /// Frees a whole step: the versions of its variables are discarded.
   /// @error not_found if it is not there
   Status free(std::int64_t number, std::int64_t end_ns);
@@ -98,6 +112,8 @@ class StepClient {
   void tell_all(StepId id, StepState state, std::int64_t end_ns);
   void settle_all(const std::vector<UnsettledStep>& steps, std::int64_t end_ns);
   Status read_rest(FoundStep& step, protocol::StepPage page, std::int64_t end_ns);
+  Result<protocol::StepFound> look(const StepQuery& query, std::int64_t end_ns);
+  Result<std::optional<ListedStep>> listed(protocol::StepFound found, std::int64_t end_ns);
   Result<FoundStep> complete(protocol::StepFound found, std::int64_t end_ns);
 
   RequestSender& requester_;

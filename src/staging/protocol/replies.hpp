@@ -360,10 +360,10 @@ struct StepPage {
 /// A whole step, or why there is none yet.
 struct StepFound {
   static constexpr ReplyKind kind = ReplyKind::done;
-  StepId id = 0;  ///< 0: there is none yet.
-  std::int64_t number = 0;
-  bool settled = false;  ///< Whether all servers know that it is whole.
-  std::string why{};     ///< Why there is none yet.
+  StepId id = 0;            ///< 0: there is none yet.
+  std::int64_t number = 0;  ///< Id 0: that of the step that FindStep would wait for, or as asked.
+  bool settled = false;     ///< Whether all servers know that it is whole.
+  std::string why{};        ///< Why there is none yet.
   Ending ending = Ending::none;
   std::vector<BrokenStep> broken{};        ///< Steps that are passed by.
   std::vector<UnsettledStep> unsettled{};  ///< As StepBegun::unsettled.

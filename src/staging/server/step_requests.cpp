@@ -153,6 +153,7 @@ Result<std::size_t> Service::step_found(ClientConnection from, Result<StepTable:
                                         std::span<std::byte> reply) {
   if (!found) return found.error();
   protocol::StepFound answer;
+  answer.number = found->number;
   answer.why = std::move(found->why);
   answer.ending = found->awaits ? Ending::none : steps_.ending();
   const auto broken_most = std::min<std::ptrdiff_t>(std::ssize(found->broken), 8);

@@ -346,6 +346,7 @@ StepState StepTable::state(StepId id) const {
 
 Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
   Found found;
+  found.number = query.number;
   if (query.choice == VersionChoice::latest) {
     const auto above = whole_.upper_bound(query.number);
     found.why = "no step is whole yet";
@@ -363,11 +364,13 @@ Result<StepTable::Found> StepTable::find(const StepQuery& query) const {
     if (record.state == StepState::open) {
       const auto ended = std::count_if(record.parts.begin(), record.parts.end(),
                                        [](const auto& part) { return part.second; });
+      found.number = record.number;
       found.why = step_of(record.number) + " has been ended by " + std::to_string(ended) + " of " +
                   std::to_string(record.writers) + " writers";
       return found;
     }
     if (!exact && record.number == highest_ && ending() == Ending::none) {
+      found.number = record.number;
       found.why = record.why + "; it may be begun again";
       return found;
     }

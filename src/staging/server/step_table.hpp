@@ -93,6 +93,7 @@ class StepTable {
   struct Found {
     const StepRecord* record = nullptr;  ///< Whole; null: there is none yet.
     std::string why;                     ///< Why there is none yet.
+    std::int64_t number = 0;             ///< Of the step that is awaited; as asked: none has begun.
     std::vector<BrokenStep> broken;      ///< Passed by, in rising order.
     bool awaits = false;                 ///< Whether one may come whatever writers do.
   };
