@@ -294,9 +294,11 @@ class Staging(Gets, Puts, Closing):
         effect until it moves data.
 
         The array must stay as it is until then. Several puts may run at a time; they end in any
-        order. close() waits for all of them. With `after`, room is found when the events have
-        ended. Any number of puts and gets may wait: none of them keeps others from running. The
-        labels of an xarray.DataArray are sent, and arrays of Dask are computed, within the call.
+        order, also where they wait for memory that is full: a reader that has to discard one
+        version before it takes the next needs room for all that are under way. close() waits for
+        all of them. With `after`, room is found when the events have ended. Any number of puts and
+        gets may wait: none of them keeps others from running. The labels of an xarray.DataArray
+        are sent, and arrays of Dask are computed, within the call.
 
         Raises:
             InvalidArgument: `timeout` is no number, or the list is no array; or a DataArray does
