@@ -1,5 +1,5 @@
 // Servers and clients of the staging service.
-#include "staging/client/client.hpp"
+#include "staging.hpp"
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -13,29 +13,27 @@
 #include <variant>
 
 #include "base/refusals.hpp"
-#include "bindings.hpp"
 #include "staging/model/distribution.hpp"
 #include "staging/server/server.hpp"
 
 namespace tranship::python {
+
+GetRequest request_of(const std::string& variable, const std::string& which, std::int64_t version,
+                      const std::vector<std::int64_t>& lower,
+                      const std::vector<std::int64_t>& upper) {
+  const VersionChoice kind = which == "next"     ? VersionChoice::next
+                             : which == "latest" ? VersionChoice::latest
+                                                 : VersionChoice::exact;
+  const std::int64_t number = kind == VersionChoice::latest ? INT64_MAX : version;
+  return {variable, kind, number, unwrap(staging::Box::make(lower, upper))};
+}
+
 namespace {
 
 using staging::Box;
-using staging::Client;
-using staging::GetRequest;
 using staging::ObjectView;
 using staging::Server;
 using staging::VariableInfo;
-using staging::VersionChoice;
-
-/// A client and the engine that it uses.
-struct BoundClient {
-  BoundClient(std::shared_ptr<void> used, std::unique_ptr<Client> opened)
-      : engine(std::move(used)), client(std::move(opened)) {}
-
-  std::shared_ptr<void> engine;
-  std::unique_ptr<Client> client;
-};
 
 /// Calls a function of a server that does not wait for other processes, without the lock.
 template <typename Call>
@@ -84,16 +82,6 @@ std::shared_ptr<Server> open_server(const std::string& profile,
   options.join.interrupted = interrupted;
   return owned(unwrap(
       run([&] { return refusals_as_errors([&] { return Server::open(std::move(options)); }); })));
-}
-
-GetRequest request_of(const std::string& variable, const std::string& which, std::int64_t version,
-                      const std::vector<std::int64_t>& lower,
-                      const std::vector<std::int64_t>& upper) {
-  const VersionChoice kind = which == "next"     ? VersionChoice::next
-                             : which == "latest" ? VersionChoice::latest
-                                                 : VersionChoice::exact;
-  const std::int64_t number = kind == VersionChoice::latest ? INT64_MAX : version;
-  return {variable, kind, number, unwrap(Box::make(lower, upper))};
 }
 
 nb::tuple as_tuple(const std::vector<std::int64_t>& numbers) {
@@ -627,6 +615,7 @@ void bind_staging_client(nb::module_& module) {
   nb::class_<BoundClient> client(module, "StagingClientCore");
   bind_written_steps(client);
   bind_read_steps(client);
+  bind_reductions(client);
   client
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
                   nb::arg("timeout"),

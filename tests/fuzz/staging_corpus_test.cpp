@@ -61,8 +61,11 @@ Inputs service_inputs() {
       protocol::Commit{2, 0, "v", 128, "memcpy", {}}, protocol::Get{get(VersionChoice::latest), 6},
       protocol::QueryVersion{get(VersionChoice::latest), 6},
       protocol::Find{get(VersionChoice::exact), true, 7}, protocol::Lease{"v", 1, false, {1}, 8},
-      protocol::Recall{2, 1}, protocol::Release{1, "v", true, 128, "memcpy"}, protocol::List{},
-      protocol::QueryStatus{}, protocol::Discard{"v", 1}, protocol::Remove{"v", 0});
+      protocol::Recall{2, 1}, protocol::Reduce{1, 1, box, "i8", {ReductionKind::summary}},
+      protocol::Reduce{1, 1, box, "i8", {ReductionKind::histogram, {0, 1}}},
+      protocol::Reduce{1, 1, box, "i8", {ReductionKind::block_sums, {}, {0}, {4}}},
+      protocol::Release{1, "v", true, 128, "memcpy"}, protocol::List{}, protocol::QueryStatus{},
+      protocol::Discard{"v", 1}, protocol::Remove{"v", 0});
   PutRequest nothing = put(4);
   nothing.box.upper[0] = 1;
   const std::string others = asked(

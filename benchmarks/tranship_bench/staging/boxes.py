@@ -25,7 +25,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -67,9 +67,16 @@ def server(memory: int, servers: int = 1, kind: str = "host") -> Iterator[str]:
 
 @contextmanager
 def server_process(
-    memory: int, servers: int = 1, kind: str = "host", options: Sequence[str] = ()
+    memory: int,
+    servers: int = 1,
+    kind: str = "host",
+    options: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[str, int]]:
-    """Starts servers of `memory` bytes each; yields the contact file and the first one's pid."""
+    """Starts servers of `memory` bytes each; yields the contact file and the first one's pid.
+
+    The `variables` are added to those of this process.
+    """
     with tempfile.TemporaryDirectory() as folder:
         contact = os.path.join(folder, "staging.contact")
         limits = ["--contact", contact, "--memory", str(memory), "--versions", str(KEPT)]
@@ -77,7 +84,7 @@ def server_process(
         process = subprocess.Popen(
             [sys.executable, "-m", "tranship.cli", "serve", *limits, *options],
             stdout=subprocess.PIPE,
-            env=child_environment(),
+            env=child_environment() | dict(variables or {}),
         )
         try:
             if process.stdout is None or not process.stdout.readline():

@@ -2,6 +2,7 @@
 
 from .attributes import Attributes
 from .client import Staging
+from .reductions import Summary
 from .server import StagingServer
 from .step_list import ListedStep
 from .step_writer import StepWriter, VariableWriter
@@ -20,6 +21,7 @@ __all__ = [
     "StepWriter",
     "Steps",
     "Subscription",
+    "Summary",
     "Variable",
     "VariableWriter",
     "Versions",

@@ -39,10 +39,11 @@ from .attributes import Attributes
 from .communicator import Communicator, agree_on_failure, broadcast_contact, receive_contact
 from .following import Gaps, VersionFollower
 from .futures import WAITS, Awaitable, Workers
-from .gets import ALONE_S, Gets
+from .gets import ALONE_S
 from .labelled_puts import LabelledPuts, ReadyPut
 from .puts import Puts
 from .reader import GET_S, Corner, Info, Lower, Version
+from .reductions import Reductions
 from .step_list import ListedStep, listed_steps
 from .step_writer import StepWriter
 from .steps import QueueFull, Share, Start, StepFollower, Steps
@@ -64,7 +65,7 @@ CLOSED = "this client of the staging service was closed", "open another one"
 
 
 @guard_methods
-class Staging(Gets, Puts, Closing):
+class Staging(Reductions, Puts, Closing):
     """A client of the staging service, of one server or of several.
 
     Any thread may use it. Close it, or use it in a ``with`` statement, when nothing more will be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Protocol, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ import numpy.typing as npt
 from .. import _core
 from ..errors import InvalidArgument
 from .arguments import check_box
+
+if TYPE_CHECKING:
+    from .reductions import Summary
 
 __all__ = ["FIRST", "GET_S", "Corner", "Info", "Lower", "Reader", "VariableBox", "Version"]
 
@@ -84,6 +87,45 @@ class Reader(Protocol):
         copy: bool | None = True,
     ) -> Any:
         """Returns a box of a variable; see `Staging.get`."""
+        ...
+
+    def summary(
+        self,
+        name: str,
+        version: Version = "latest",
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> Summary:
+        """Returns what the numbers of a box come to; see `Staging.summary`."""
+        ...
+
+    def histogram(
+        self,
+        name: str,
+        bins: SupportsIndex | Sequence[float] = 10,
+        version: Version = "latest",
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        *,
+        range: tuple[float, float] | None = None,
+        timeout: float | None = None,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Counts the numbers of a box in bins; see `Staging.histogram`."""
+        ...
+
+    def coarsen(
+        self,
+        name: str,
+        factors: Sequence[SupportsIndex],
+        version: Version = "latest",
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """Returns the means of a box's blocks; see `Staging.coarsen`."""
         ...
 
     def _get(

@@ -15,7 +15,14 @@ from ..arguments import check_seconds, check_text, check_whole, guard_methods, s
 from ..arrays.dtypes import dtype_of
 from ..closing import refuse_pickling
 from ..errors import Error, InvalidArgument, NotFound, Timeout
-from .arguments import as_elements, box_of_index, check_box, corner_of, whole_version
+from .arguments import (
+    as_elements,
+    box_of_index,
+    check_box,
+    corner_of,
+    is_empty,
+    whole_version,
+)
 from .attributes import StepAttributes, decoded, missing
 from .following import Gaps, warn_skipped
 from .futures import WAITS
@@ -25,6 +32,7 @@ from .versions import Followed
 if TYPE_CHECKING:
     import xarray
 
+    from .reductions import Summary
     from .xarray_labels import StepSource
     from .xarray_view import Chunks
 
@@ -118,6 +126,62 @@ class StepVariable:
             self._check_has(first, last)
             self._staging._get(self.name, self.step, first, last, target, seconds)
         return target
+
+    def summary(
+        self, lower: Corner | None = None, upper: Corner | None = None, *, timeout: float = GET_S
+    ) -> Summary:
+        """Returns the count, sum, mean, least and greatest of the numbers of a box.
+
+        The servers compute them. Arguments and errors are as of `Staging.summary`; None: the box
+        around all that the step has.
+        """
+        first, last = self._reduced(lower, upper)
+        return self._staging.summary(self.name, self.step, first, last, timeout=timeout)
+
+    def histogram(
+        self,
+        bins: SupportsIndex | Sequence[float] = 10,
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        *,
+        range: tuple[float, float] | None = None,
+        timeout: float = GET_S,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Counts how many numbers of a box lie in each bin, at the servers.
+
+        Arguments and errors are as of `Staging.histogram`; None: the box around all that the step
+        has.
+        """
+        first, last = self._reduced(lower, upper)
+        return self._staging.histogram(
+            self.name, bins, self.step, first, last, range=range, timeout=timeout
+        )
+
+    def coarsen(
+        self,
+        factors: Sequence[SupportsIndex],
+        lower: Corner | None = None,
+        upper: Corner | None = None,
+        *,
+        timeout: float = GET_S,
+    ) -> npt.NDArray[np.float64]:
+        """Returns the mean of each block of a box, which the servers compute.
+
+        Arguments and errors are as of `Staging.coarsen`; None: the box around all that the step
+        has.
+        """
+        first, last = self._reduced(lower, upper)
+        return self._staging.coarsen(self.name, factors, self.step, first, last, timeout=timeout)
+
+    def _reduced(
+        self, lower: Corner | None, upper: Corner | None
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Returns the corners of a box that the step has."""
+        first = self.lower if lower is None else tuple(corner_of("lower", lower))
+        last = self.upper if upper is None else tuple(corner_of("upper", upper))
+        if not is_empty(first, last):
+            self._check_has(first, last)
+        return first, last
 
     def _check_has(self, first: tuple[int, ...], last: tuple[int, ...]) -> None:
         """Looks whether the step has all of a box.

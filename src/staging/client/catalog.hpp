@@ -140,6 +140,11 @@ class Catalog {
   /// @error what `copy` says; timeout; io if a disk fails
   Status take(const LeasedBox& held, std::int64_t end_ns,
               const std::function<Status(const LeasedBox&)>& copy);
+  /// Has the servers reduce the parts of a box, which lie in their memory, and merges the results
+  /// with `into`. `box`: The whole box. Pieces of a part follow each other; several are under way.
+  /// @error unsupported if a server's memory is a GPU's; timeout; peer_lost
+  Status reduce(const LeasedBox& here, const NumberType& type, const Reduction& reduction,
+                const Box& box, std::int64_t end_ns, Reduced& into);
   /// Finds boxes of exact versions, in as many round trips for all of them as for one. Calls `take`
   /// with the number of each request and its box: its objects, or its elements, which hold during
   /// the call. Returns the numbers of those that it cannot find so, in their order: get() finds

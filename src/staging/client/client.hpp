@@ -51,6 +51,13 @@ struct BoxTarget {
   Array target;
 };
 
+/// The numbers of a box, reduced.
+struct ReducedBox {
+  std::int64_t version = 0;
+  NumberClass numbers = NumberClass::reals;
+  Reduced result{};
+};
+
 /// Any thread may call any member; calls of several threads run at the same time. After close(),
 /// and in a fork, calls fail with `closed`; close() ends running calls with it.
 class Client {
@@ -82,6 +89,11 @@ class Client {
   /// complete, lie on disk, or are indexed by several servers. @error as get()
   Result<std::vector<std::size_t>> get_all(std::span<const BoxTarget> gets,
                                            std::chrono::milliseconds timeout);
+  /// Reduces the numbers of a box at the servers, which send the result alone. Waits as get() does.
+  /// @error as get(); invalid_argument if the elements are no numbers, or cannot be reduced so;
+  ///        unsupported if a server's memory is a GPU's
+  Result<ReducedBox> reduce(const GetRequest& request, const Reduction& reduction,
+                            std::chrono::milliseconds timeout);
 
   /// Waits until the box is complete, and copies it into `target`, whose extents are the box's.
   /// Returns its version.
@@ -298,6 +310,8 @@ class Client {
   };
   Result<std::vector<std::size_t>> get_all_inside(std::span<const BoxTarget> gets,
                                                   std::int64_t end);
+  Result<ReducedBox> reduce_inside(const GetRequest& request, const Reduction& reduction,
+                                   std::int64_t end);
   Status take_found(const Array& target, std::size_t number, LeasedBox held, FoundBoxes& found);
   Status copy_found(std::span<const BoxTarget> gets, FoundBoxes& found,
                     std::vector<std::size_t>& left, std::int64_t end);

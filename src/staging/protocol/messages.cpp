@@ -91,6 +91,7 @@ const char* to_string(RequestKind kind) {
     case RequestKind::take_step: return "take step";
     case RequestKind::release_step: return "release step";
     case RequestKind::batch: return "batch";
+    case RequestKind::reduce: return "reduce";
   }
   return "unknown";
 }

@@ -589,13 +589,28 @@ struct Batch {
   static void visit(auto& coder, auto& batch) { coder.list(batch.requests); }
 };
 
+/// Reduces a part of an object of a lease, which has been in memory since the grant or the last
+/// Recall.
+struct Reduce {
+  static constexpr RequestKind kind = RequestKind::reduce;
+  using Reply = ReducedPart;
+  std::uint64_t lease = 0;
+  std::uint64_t object = 0;
+  Box part{};
+  std::string type{};  ///< Of the elements.
+  Reduction reduction{};
+  static void visit(auto& coder, auto& reduce) {
+    coder(reduce.lease)(reduce.object)(reduce.part)(reduce.type)(reduce.reduction);
+  }
+};
+
 using Requests =
     std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages, Commit, Abort,
                Index, Unindex, Confirm, Get, QueryVersion, Find, Lease, More, Recall, Release, Undo,
                DropOrphans, Discard, DiscardToo, Finish, PutEmpty, FindExtent, Remove, List,
                QueryStatus, BeginStep, AddToStep, EndStep, GiveUpStep, SettleStep, StepSettled,
                QueryStep, FindStep, MoreOfStep, FreeStep, SetAttributes, GetAttributes, DefineQueue,
-               JoinReaders, LeaveReaders, TakeStep, ReleaseStep, Batch>;
+               JoinReaders, LeaveReaders, TakeStep, ReleaseStep, Batch, Reduce>;
 
 }  // namespace protocol
 

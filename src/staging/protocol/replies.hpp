@@ -13,7 +13,7 @@
 
 namespace tranship::staging {
 
-constexpr std::uint32_t staging_version = 14;
+constexpr std::uint32_t staging_version = 15;
 
 /// First field of a request. Requests about a variable go to its metadata server, those about an
 /// object to its primary, and those about a box to its index servers (model/distribution.hpp).
@@ -67,6 +67,7 @@ enum class RequestKind : std::uint32_t {
   take_step,
   release_step,
   batch,
+  reduce,
 };
 
 /// First field of a reply.
@@ -395,6 +396,12 @@ struct BatchReplies {
   };
   std::vector<One> replies{};
   static void visit(auto& coder, auto& batch) { coder.list(batch.replies); }
+};
+
+struct ReducedPart {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  Reduced result{};
+  static void visit(auto& coder, auto& part) { coder(part.result); }
 };
 
 }  // namespace protocol

@@ -9,6 +9,7 @@
 
 #include "fabric/messages/error_message.hpp"
 #include "staging/model/limits.hpp"
+#include "staging/model/reduction.hpp"
 #include "staging/model/requests.hpp"
 #include "staging/model/steps.hpp"
 #include "staging/model/variable.hpp"
@@ -135,6 +136,28 @@ struct Fields<GetRequest> {
     coder(get.choice)
         .check(get.choice >= VersionChoice::exact && get.choice <= VersionChoice::latest);
     coder(get.version)(get.box)(get.incarnation);
+  }
+};
+
+template <>
+struct Fields<Reduction> {
+  static void visit(auto& coder, auto& reduction) {
+    coder(reduction.kind)
+        .check(reduction.kind >= ReductionKind::summary &&
+               reduction.kind <= ReductionKind::block_sums);
+    coder.list(reduction.edges, edges_max)
+        .list(reduction.origin, dimensions_max)
+        .list(reduction.extents, dimensions_max);
+  }
+};
+
+template <>
+struct Fields<Reduced> {
+  static void visit(auto& coder, auto& reduced) {
+    coder(reduced.count).check(reduced.count >= 0);
+    coder(reduced.sum)(reduced.rest)(reduced.imaginary)(reduced.imaginary_rest);
+    coder(reduced.integer_sum)(reduced.least)(reduced.greatest);
+    coder.list(reduced.counts, edges_max).list(reduced.sums);
   }
 };
 

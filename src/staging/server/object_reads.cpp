@@ -32,6 +32,17 @@ std::uint64_t ObjectReads::grant(ClientConnection client, RequestId request_id,
   return leases_.add(std::move(lease));
 }
 
+Result<std::pair<Box, Range>> ObjectReads::in_memory(ClientConnection client, std::uint64_t number,
+                                                     std::uint64_t object) {
+  const ObjectLease* lease = leases_.find(client, number);
+  if (lease == nullptr) return no_lease();
+  const auto& pinned = lease->pinned;
+  if (std::find(pinned.begin(), pinned.end(), object) == pinned.end()) {
+    return Error{ErrorCode::not_found, "the lease keeps no such object in memory"};
+  }
+  return std::pair(objects_.at(object).box, residency_.range(object));
+}
+
 Result<std::variant<Range, Waiting>> ObjectReads::recall(ClientConnection client,
                                                          std::uint64_t number,
                                                          std::uint64_t object) {

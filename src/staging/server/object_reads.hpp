@@ -33,6 +33,9 @@ class ObjectReads {
   /// Leases objects, pins those that are in memory, and returns the lease's number.
   std::uint64_t grant(ClientConnection client, RequestId request_id,
                       std::vector<std::uint64_t> objects);
+  /// As ObjectStore::in_memory().
+  Result<std::pair<Box, Range>> in_memory(ClientConnection client, std::uint64_t lease,
+                                          std::uint64_t object);
   /// As ObjectStore::recall().
   Result<std::variant<Range, Waiting>> recall(ClientConnection client, std::uint64_t lease,
                                               std::uint64_t object);

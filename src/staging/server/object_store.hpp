@@ -148,6 +148,12 @@ class ObjectStore {
                                           std::int64_t version,
                                           std::span<const std::uint64_t> objects,
                                           std::uint64_t& lease, RequestId request_id = 0);
+  /// Returns the box and the place of an object that a lease keeps in memory.
+  /// @error not_found if there is no such lease, or it does not
+  Result<std::pair<Box, Range>> in_memory(ClientConnection client, std::uint64_t lease,
+                                          std::uint64_t object) {
+    return reads_.in_memory(client, lease, object);
+  }
   /// Brings an object of a lease back into memory, where it stays until the next recall() of this
   /// lease, or its end; the lease's other objects may go to disk meanwhile. Object 0: all may.
   /// The lease keeps all of them from being discarded in any case.

@@ -214,6 +214,8 @@ class Service {
   Answer on(ClientConnection from, const protocol::ReleaseStep& request,
             ReplyTo<protocol::ReleaseStep> reply);
   Answer on(ClientConnection from, const protocol::Batch& request, ReplyTo<protocol::Batch> reply);
+  Answer on(ClientConnection from, const protocol::Reduce& request,
+            ReplyTo<protocol::Reduce> reply);
   Answer answer_one(ClientConnection from, std::span<const std::byte> request,
                     std::span<std::byte> reply);
 

@@ -104,6 +104,7 @@ const std::tuple requests{
     protocol::TakeStep{"viz", 6, -7, true},
     protocol::ReleaseStep{"viz", 6},
     protocol::Batch{{payload, payload}},
+    protocol::Reduce{3, 7, box_of({-5}, {5}), "f4", {ReductionKind::histogram, {0, 0.5, 2}}},
 };
 
 const std::tuple replies{
@@ -143,6 +144,7 @@ const std::tuple replies{
                         {{5, StepState::freed}},
                         page},
     protocol::AttributesFound{contents.attributes, true},
+    protocol::ReducedPart{{4, 1.5, -0.25, 2, 0.125, 9, 1, 8, {2, 0, 2}, {1.5, -2}}},
     protocol::BatchReplies{
         {{Error{ErrorCode::not_found, "there is none", "look again"}, {}}, {{}, payload}}},
 };
@@ -225,7 +227,7 @@ TEST(each_request_finds_its_reader) {
   };
   std::apply([&](const auto&... one) { (check(one), ...); }, requests);
   const auto any = [](const auto&) -> Result<bool> { return true; };
-  for (const std::uint32_t kind : {0U, 50U, 1000U, ~0U}) {
+  for (const std::uint32_t kind : {0U, 51U, 1000U, ~0U}) {
     fabric::MessageWriter strange;
     EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
   }
@@ -449,6 +451,15 @@ TEST(each_value_of_a_reply_about_steps_is_checked) {
   }
   refuses<protocol::StepStateFound>({}, many);
   refuses<protocol::StepFound>({}, many);
+  const auto& reduce = one_of<protocol::Reduce>(requests);
+  refuses<protocol::Reduce>(reduce, [](auto& one) { one.reduction.kind = ReductionKind{0}; });
+  refuses<protocol::Reduce>(reduce, [](auto& one) { one.reduction.kind = ReductionKind{4}; });
+  refuses<protocol::Reduce>(reduce,
+                            [](auto& one) { one.reduction.edges.resize(edges_max + 1, 3.0); });
+  refuses<protocol::Reduce>(reduce,
+                            [](auto& one) { one.reduction.extents.resize(dimensions_max + 1, 1); });
+  refuses<protocol::ReducedPart>(one_of<protocol::ReducedPart>(replies),
+                                 [](auto& one) { one.result.count = -1; });
   refuses<protocol::StepPage>(page, [](auto& one) { one.variables_left = list_max + 1; });
   refuses<protocol::StepPage>(page, [](auto& one) { one.attributes_left = list_max + 1; });
   refuses<protocol::StepFound>({}, [](auto& one) { one.id = step_max + 1; });

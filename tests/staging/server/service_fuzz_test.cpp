@@ -177,6 +177,13 @@ fabric::MessageWriter some_request_about_steps(RequestKind kind, std::mt19937_64
   }
 }
 
+protocol::Reduce some_reduction(std::mt19937_64& random, const PutRequest& put) {
+  const auto kind = static_cast<ReductionKind>(random() % 4);
+  const auto origin = static_cast<std::int64_t>(random() % 3);
+  const Reduction reduction{kind, {0, 1, 4}, {origin}, {static_cast<std::int64_t>(random() % 4)}};
+  return {random() % 200, random() % 200, put.box, put.type, reduction};
+}
+
 fabric::MessageWriter some_request(std::mt19937_64& random);
 
 /// Returns a message with up to three requests.
@@ -198,7 +205,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
   const auto server = [&] { return static_cast<int>(random() % 3); };
   const protocol::IndexEntryId entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
-  const auto kind = static_cast<RequestKind>(random() % 51);
+  const auto kind = static_cast<RequestKind>(random() % 52);
   switch (kind) {
     case RequestKind::hello:
       return message_of(protocol::Hello{staging_version, "again", {random() % 3, 1}});
@@ -254,6 +261,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::join: return message_of(protocol::Join{staging_version, 1, 1, "there"});
     case RequestKind::status: return message_of(protocol::QueryStatus{});
     case RequestKind::batch: return some_batch(random);
+    case RequestKind::reduce: return message_of(some_reduction(random, put));
     default: return some_request_about_steps(kind, random, get);
   }
 }

@@ -2,6 +2,7 @@
 #include "staging/server/service.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -199,6 +200,46 @@ TEST(a_version_of_a_deleted_variable_is_not_remembered_as_discarded) {
   EXPECT(!discard(first));
   REQUIRE(server.declare(1));
   EXPECT(!discard(first) && begin());
+}
+
+TEST(only_what_a_lease_keeps_in_memory_is_reduced) {
+  Fixture server;
+  REQUIRE(server.hello(1, one) && server.hello(2, {8, 8}) && server.declare(1));
+  const Box box = *Box::make({0}, {64});
+  const auto fill = [](std::span<std::byte> room) {
+    std::array<double, 64> numbers{1, 2, 3, 6};
+    std::memcpy(room.data(), numbers.data(), room.size());
+    return Status{};
+  };
+  REQUIRE(server.ask(1, protocol::Put{{"x", 1, box, "f8", 8, {1, 1}}, {{}, 512, fill}, {}}).ok());
+  const GetRequest get{"x", VersionChoice::exact, 1, box, {}};
+  const auto length = server.ask(1, protocol::Find{get, false, 5});
+  REQUIRE(length.ok());
+  protocol::Find::Reply said;
+  REQUIRE(read_reply({server.reply.data(), *length}, said).ok());
+  const auto& found = std::get<protocol::Objects>(said).found;
+  const protocol::Reduce asked{
+      found.lease, found.objects[0].object, *Box::make({1}, {4}), "f8", {}};
+  const auto answer = server.ask(1, asked);
+  REQUIRE(answer.ok());
+  protocol::ReducedPart part;
+  REQUIRE(read_reply({server.reply.data(), *answer}, part).ok());
+  EXPECT(part.result.count == 3 && part.result.sum == 11);
+  const auto refused = [&](ClientConnection from, const auto& change) {
+    protocol::Reduce other = asked;
+    change(other);
+    EXPECT(!server.ask(from, other).ok());
+  };
+  refused(2, [](auto&) {});  // another client's lease
+  refused(1, [](auto& other) { ++other.lease; });
+  refused(1, [](auto& other) { ++other.object; });
+  refused(1, [](auto& other) { other.type = "c16"; });  // longer than the object
+  refused(1, [](auto& other) { other.type = "three words"; });
+  refused(1, [](auto& other) { other.part = *Box::make({1}, {65}); });
+  refused(1, [](auto& other) { other.part = *Box::make({0, 0}, {1, 1}); });
+  refused(1, [](auto& other) { other.reduction.kind = ReductionKind::histogram; });
+  REQUIRE(server.ask(1, protocol::Release{found.lease, "x", true, 512, "memcpy"}).ok());
+  refused(1, [](auto&) {});
 }
 
 TEST(requests_of_a_batch_are_answered_one_by_one) {
