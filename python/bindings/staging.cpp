@@ -212,6 +212,22 @@ std::vector<std::size_t> get_all(BoundClient& self, std::int64_t version,
   return unwrap(run([&] { return self.client->get_all(boxes, milliseconds(timeout)); }));
 }
 
+/// Offers an array, and returns the number of the offer.
+staging::OfferId offer(nb::handle given, BoundClient& self, const std::string& variable,
+                       std::int64_t version, nb::handle array,
+                       const std::vector<std::int64_t>& lower, double timeout, nb::handle after,
+                       bool checksum, const std::string& type, staging::StepId step) {
+  auto& engine = nb::cast<Engine&>(given);
+  const Array source = named(array_of(array, false, Hold::memory), type);
+  if (const auto stream = stream_of(engine, source)) {  // gets read what is written by now
+    const StreamOrder order{{}, {}, {*stream}};
+    unwrap(run([&] { return engine.wait_for_streams(order, stream->device, interrupted); }));
+  }
+  const std::vector<Event> events = events_of(after);
+  const staging::PutOptions options{milliseconds(timeout), events, checksum, step};
+  return unwrap(run([&] { return self.client->offer(variable, version, source, lower, options); }));
+}
+
 std::optional<std::int64_t> get(BoundClient& self, const std::string& variable,
                                 const std::string& which, std::int64_t version,
                                 const std::vector<std::int64_t>& lower,
@@ -537,6 +553,38 @@ void bind_written_steps(nb::class_<BoundClient>& client) {
           nb::arg("step"));
 }
 
+void bind_offers(nb::class_<BoundClient>& client) {
+  client
+      .def(
+          "offer",
+          [](BoundClient& self, nb::handle engine, const std::string& variable,
+             std::int64_t version, nb::handle array, const std::vector<std::int64_t>& lower,
+             double timeout, nb::handle after, bool checksum, const std::string& type,
+             staging::StepId step) {
+            return offer(engine, self, variable, version, array, lower, timeout, after, checksum,
+                         type, step);
+          },
+          nb::arg("engine"), nb::arg("variable"), nb::arg("version"), nb::arg("array"),
+          nb::arg("lower"), nb::arg("timeout"), nb::arg("after").none(), nb::arg("checksum"),
+          nb::arg("type"), nb::arg("step"),
+          nb::sig("def offer(self, engine: EngineCore, variable: str, version: int, array: object, "
+                  "lower: Sequence[int], timeout: float, after: object | None, checksum: bool, "
+                  "type: str, step: int) -> int"))
+      .def(
+          "end_offer",
+          [](BoundClient& self, staging::OfferId offer, bool withdraw, double timeout) {
+            unwrap(run(
+                [&] { return self.client->end_offer(offer, withdraw, milliseconds(timeout)); }));
+          },
+          nb::arg("offer"), nb::arg("withdraw"), nb::arg("timeout"))
+      .def(
+          "offer_has_ended",
+          [](BoundClient& self, staging::OfferId offer) {
+            return unwrap(run([&] { return self.client->offer_has_ended(offer); }));
+          },
+          nb::arg("offer"));
+}
+
 void bind_read_steps(nb::class_<BoundClient>& client) {
   client
       .def("find_step", &find_step, nb::arg("which"), nb::arg("number"), nb::arg("timeout"),
@@ -616,6 +664,7 @@ void bind_staging_client(nb::module_& module) {
   bind_written_steps(client);
   bind_read_steps(client);
   bind_reductions(client);
+  bind_offers(client);
   client
       .def_static("open", &open_client, nb::arg("engine"), nb::arg("contact"), nb::arg("name"),
                   nb::arg("timeout"),

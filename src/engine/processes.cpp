@@ -310,6 +310,13 @@ Result<Gate::Pass> Processes::enter() const {
   return pass;
 }
 
+void Processes::accept_key_if_free(const Key& key) {
+  const auto entered = enter();
+  if (!entered) return;
+  const bool known = !engine_.options_.contact_file.empty() || !engine_.config().key.empty();
+  if (!known) fabric_->accept_key(key);
+}
+
 Status Processes::disconnect(fabric::PeerId peer) {
   const auto entered = enter();
   if (!entered) return entered.error();

@@ -38,6 +38,9 @@ class Processes {
 
   /// Accepts connections over a network from processes that have the key of a group.
   void accept_key(const Key& key) { fabric_->accept_key(key); }
+  /// As accept_key(), unless this process has a key that others know: from the settings, or of its
+  /// own contact file.
+  void accept_key_if_free(const Key& key);
 
   /// Contact text for connect() in another process; empty if this process does not listen.
   const std::string& contact() const { return contact_; }

@@ -77,6 +77,11 @@ Inputs service_inputs() {
       protocol::Discard{"v", 1}, protocol::DiscardToo{put(3)}, protocol::Abort{1},
       protocol::Finish{"v", 4, 5, true, true}, protocol::PutEmpty{nothing, 1, true},
       protocol::FindExtent{"v", VersionChoice::latest, 9, {}, true});
+  const std::string offers = asked(
+      protocol::Declare{put(1)}, protocol::Offer{put(1), {"unix:@there", "a name", "sim"}, 9},
+      protocol::Commit{1, 0, "v", 128, "offer", {}}, protocol::Get{get(VersionChoice::exact), 5},
+      protocol::QueryOffer{1, 1}, protocol::EndOffers{{1}, false}, protocol::EndOffers{{1}, true},
+      protocol::WithdrawEntry{{"v", 1, {1, 3}}}, protocol::Release{1, "v", true, 128, "memcpy"});
   PutRequest within = put(9);
   within.step = 4;
   const StepContents contents{{{"v", "i8", 8, box, 1}}, {{"", "dt", "0.5"}}};
@@ -107,6 +112,7 @@ Inputs service_inputs() {
   for (const char kind : {'\0', '\2', '\4'}) inputs["life" + std::to_string(kind)] = kind + life;
   for (const char kind : {'\0', '\1', '\3'})
     inputs["others" + std::to_string(kind)] = kind + others;
+  for (const char kind : {'\0', '\1'}) inputs["offers" + std::to_string(kind)] = kind + offers;
   return inputs;
 }
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from exporters import Exporter
 from hypothesis import HealthCheck, settings
+from offer_support import Produce, Producer
 from staging_servers import Servers
 
 import tranship as ts
@@ -129,3 +130,17 @@ def serve(profile: str, tmp_path: Path) -> Iterator[Servers]:
     servers = Servers(tmp_path)
     yield servers
     servers.end()
+
+
+@pytest.fixture
+def produce() -> Iterator[Produce]:
+    """Yields a function that starts a `Producer`, which ends with the test."""
+    started: list[Producer] = []
+
+    def start(contact: Path, *settings: str) -> Producer:
+        started.append(Producer(contact, *settings))
+        return started[-1]
+
+    yield start
+    for producer in started:
+        producer.end()

@@ -275,6 +275,18 @@ def test_bad_arguments_say_what_to_do(client: ts.Staging) -> None:
         client.summary("nothing")
 
 
+def test_what_another_process_offers_is_not_reduced(client: ts.Staging, tmp_path: Path) -> None:
+    client.put("x", 1, np.ones(4000))
+    with ts.Staging(tmp_path / "contact", offers=True) as producer:
+        offer = producer.offer("x", 1, np.full(4000, 2.0), (4000,))
+        assert client.summary("x", 1, (0,), (4000,)).sum == 4000
+        for lower in (0, 4000):
+            with pytest.raises(ts.Unsupported, match="offers it"):
+                client.summary("x", 1, (lower,), (8000,))
+        assert client.get("x", 1).sum() == 12000
+        offer.withdraw()
+
+
 def test_a_call_waits_for_its_numbers(client: ts.Staging) -> None:
     client.put("x", 1, np.ones(8))
     found: list[Summary] = []

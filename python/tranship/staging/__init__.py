@@ -2,6 +2,7 @@
 
 from .attributes import Attributes
 from .client import Staging
+from .offers import Offer
 from .reductions import Summary
 from .server import StagingServer
 from .step_list import ListedStep
@@ -14,6 +15,7 @@ from .versions import Versions
 __all__ = [
     "Attributes",
     "ListedStep",
+    "Offer",
     "Staging",
     "StagingServer",
     "Step",

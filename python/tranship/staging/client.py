@@ -41,6 +41,7 @@ from .following import Gaps, VersionFollower
 from .futures import WAITS, Awaitable, Workers
 from .gets import ALONE_S
 from .labelled_puts import LabelledPuts, ReadyPut
+from .offers import Offers
 from .puts import Puts
 from .reader import GET_S, Corner, Info, Lower, Version
 from .reductions import Reductions
@@ -65,7 +66,7 @@ CLOSED = "this client of the staging service was closed", "open another one"
 
 
 @guard_methods
-class Staging(Reductions, Puts, Closing):
+class Staging(Reductions, Puts, Offers, Closing):
     """A client of the staging service, of one server or of several.
 
     Any thread may use it. Close it, or use it in a ``with`` statement, when nothing more will be
@@ -84,6 +85,8 @@ class Staging(Reductions, Puts, Closing):
             fails, all raise. Their puts count as one program's: see `define`. They put the versions
             of a variable in rising order: who goes on to a higher one has had nothing in those that
             it passed by, and who closes without any put has had nothing at all.
+        offers: Whether the client's own engine accepts connections, so that it may `offer` arrays;
+            from other machines at the address of the setting ``listen``.
         **settings: Settings of the client's own engine, as of `tranship config`.
 
     Raises:
@@ -104,6 +107,7 @@ class Staging(Reductions, Puts, Closing):
         name: str | None = None,
         timeout: float = 10.0,
         comm: Communicator | None = None,
+        offers: bool = False,
         **settings: Any,
     ) -> None:
         where = check_path("contact", contact)
@@ -129,7 +133,8 @@ class Staging(Reductions, Puts, Closing):
             where = receive_contact(comm)
         failure: BaseException | None = None
         try:
-            self._open(where, engine, label, seconds, settings)
+            accepts = check_flag("offers", offers)
+            self._open(where, engine, label, seconds, accepts, settings)
             self._labels = LabelledPuts(self._core)
             self._workers = Workers("tranship-staging", WORKERS, self._core, *CLOSED)
         except BaseException as raised:
@@ -151,11 +156,13 @@ class Staging(Reductions, Puts, Closing):
         engine: Engine | None,
         label: str,
         timeout: float,
+        accepts: bool,
         settings: dict[str, Any],
     ) -> None:
-        self._own = Engine(**settings) if engine is None else None
+        self._own = Engine(contact=accepts or None, **settings) if engine is None else None
         used = engine if engine is not None else self._own
         assert used is not None
+        self._engine_core = used._core
         try:
             self._core = _core.StagingClientCore.open(used._core, contact, label, timeout)
         except BaseException:
@@ -791,6 +798,8 @@ class Staging(Reductions, Puts, Closing):
             self._core.nothing(name, 1, 0)
 
     def _disconnect(self) -> None:
-        self._core.close()
-        if self._own is not None:
-            self._own.close()
+        try:
+            self._core.close()
+        finally:
+            if self._own is not None:
+                self._own.close()

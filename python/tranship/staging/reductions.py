@@ -79,7 +79,8 @@ class Reductions(Gets):
 
         Raises:
             InvalidArgument: The elements are no numbers.
-            Error: As of `get`; `Unsupported` if a server's memory is a GPU's.
+            Error: As of `get`; `Unsupported` if a server's memory is a GPU's, or a part of the box
+                is offered.
         """
         which, number, first, last, seconds = self._box_for(name, version, lower, upper, timeout)
         return self._summary(name, which, number, first, last, seconds)

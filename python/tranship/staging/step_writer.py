@@ -16,6 +16,7 @@ from .arguments import put_array, variable_name
 from .attributes import PendingAttributes, encoded
 from .futures import Awaitable
 from .labelled_puts import ReadyPut, StepLabels, is_dataset, taken_apart
+from .offers import Offer
 from .reader import Lower
 
 if TYPE_CHECKING:
@@ -56,6 +57,18 @@ class Putter(Protocol):
         checksum: bool,
     ) -> Awaitable[None]: ...
 
+    def _offer(
+        self,
+        name: str,
+        version: SupportsIndex,
+        array: Any,
+        lower: Lower | None,
+        after: Event | Iterable[Event] | None,
+        checksum: bool,
+        seconds: float,
+        step: int,
+    ) -> Offer: ...
+
 
 @guard_methods
 class VariableWriter:
@@ -95,6 +108,25 @@ class VariableWriter:
         """Begins a `put` and returns a future; the step ends when it has, or fails as it does."""
         return self._step.put_async(
             self.name, array, lower, timeout=timeout, after=after, checksum=checksum
+        )
+
+    def offer(
+        self,
+        array: Any,
+        lower: Lower | None = None,
+        *,
+        timeout: float = 30.0,
+        after: Event | Iterable[Event] | None = None,
+        checksum: bool = False,
+    ) -> Offer:
+        """Offers an array as a box of the variable. Arguments and errors are as of `Staging.offer`.
+
+        It is seen with the step, whole. The offer ends if the step breaks.
+        """
+        seconds = check_seconds("timeout", timeout)
+        self._step._check_open()
+        return self._step._staging._offer(
+            self.name, self._step.number, array, lower, after, checksum, seconds, self._step._id
         )
 
     def __repr__(self) -> str:

@@ -114,11 +114,12 @@ Result<ReplyKind> Catalog::put_now(const PutRequest& request, const Data& data, 
   return std::visit([](const auto& one) { return one.kind; }, *answer);
 }
 
-Result<PreparedPut> Catalog::begin(const PutRequest& request, std::int64_t end_ns, bool ready) {
+Result<PreparedPut> Catalog::begin(const Beginning& beginning) {
+  const PutRequest& request = beginning.request;
   progress_.begin(request.variable, request.version);
   Result<PreparedPut> put = often_deleted(request.variable);
   for (int attempt = 0; attempt < attempts_max; ++attempt) {
-    auto begun = begin_now(request, end_ns, ready);
+    auto begun = begin_now(beginning);
     if (begun && !begun->stale) return begun;
     known_.forget(request.variable);
     if (begun) continue;
@@ -130,7 +131,8 @@ Result<PreparedPut> Catalog::begin(const PutRequest& request, std::int64_t end_n
 }
 
 /// Returns the room; or `stale`, if the variable was deleted since this client has asked for it.
-Result<PreparedPut> Catalog::begin_now(const PutRequest& request, std::int64_t end_ns, bool ready) {
+Result<PreparedPut> Catalog::begin_now(const Beginning& beginning) {
+  const auto& [request, offer, end_ns, ready] = beginning;
   const auto known = declare(request, end_ns);
   if (!known) return known.error();
   PreparedPut put;
@@ -138,17 +140,19 @@ Result<PreparedPut> Catalog::begin_now(const PutRequest& request, std::int64_t e
   put.request.incarnation = known->metadata.incarnation;
   put.end_ns = end_ns;
   put.ready = ready;
+  put.offer = offer;
   const auto candidates =
       distribution_.storage_servers(request.variable, known->metadata.cells, request.box);
   const auto index_servers =
       distribution_.index_servers(request.variable, known->metadata.cells, request.box);
   // A step that has broken meanwhile may be what fills the memory.
-  const auto look = [&]() -> Status {
-    if (request.step == 0) return {};
-    const auto settled = steps_.settle(request.step, end_ns);
+  const auto look = [&, end = end_ns, step = request.step]() -> Status {
+    if (step == 0) return {};
+    const auto settled = steps_.settle(step, end);
     return settled ? Status{} : Status(settled.error());
   };
-  Status found = room_finder_.find(candidates, index_servers, put, end_ns, look);
+  const Status found = offer ? room_finder_.begin_offer(candidates.front(), put)
+                             : room_finder_.find(candidates, index_servers, put, end_ns, look);
   if (!found) return found.error();
   if (put.stale) return put;
   if (Status status = room_finder_.index(index_servers, put); !status) {
@@ -378,6 +382,13 @@ Result<std::variant<LeasedBox, NoView>> Catalog::lease_object(const GetRequest& 
                               ", lies in several objects, or a later one hides a part of it",
                           "get a box within one of the variable's boxes(), or let it be copied"}});
   }
+  if (held->objects[held->parts[0].object].range.segment == offered_segment) {
+    (void)release(*held);
+    return Answer(NoView{{ErrorCode::invalid_argument,
+                          version_of(request.variable, held->version) + ", " + request.box.text() +
+                              ", lies in the memory of the process that offers it",
+                          "let it be copied"}});
+  }
   Status status = keep_object(*held, reply);
   StoredObject& object = held->objects[held->parts[0].object];
   if (status && object.range.segment < 0) {
@@ -419,7 +430,7 @@ Status Catalog::keep_object(LeasedBox& held, ReplyBuffer& reply) {
 Status Catalog::take(const LeasedBox& held, std::int64_t end_ns,
                      const std::function<Status(const LeasedBox&)>& copy) {
   const auto is_away = [&](const Part& part) {
-    return held.objects[part.object].range.segment < 0;
+    return held.objects[part.object].range.segment == -1;
   };
   std::vector<Part> away;
   std::copy_if(held.parts.begin(), held.parts.end(), std::back_inserter(away), is_away);

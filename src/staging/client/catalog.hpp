@@ -102,7 +102,14 @@ class Catalog {
   /// while it is copied: commit() waits for them.
   /// `ready`: Whether the object is written at once. Otherwise take_pages() is called before, so
   /// that puts that wait take no memory of the machine.
-  Result<PreparedPut> begin(const PutRequest& request, std::int64_t end_ns, bool ready = true);
+  Result<PreparedPut> begin(const PutRequest& request, std::int64_t end_ns, bool ready = true) {
+    return begin({request, {}, end_ns, ready});
+  }
+  /// Begins an object that stays in this client's memory; commit() makes it visible.
+  Result<PreparedPut> begin_offer(const PutRequest& request, const OfferedMemory& memory,
+                                  std::int64_t end_ns) {
+    return begin({request, memory, end_ns, true});
+  }
   /// Has the server take the pages of the room, unless it was ready.
   /// @error out_of_memory if the server's machine has none left; abort() then
   Status take_pages(const PreparedPut& put);
@@ -111,6 +118,25 @@ class Catalog {
   ///        The room was given back then.
   Status commit(PreparedPut& put, std::string_view path = {}, const Checksum& checksum = {});
   void abort(PreparedPut& put);
+  /// Asks which of offers at one server have not ended. `withdraw`: Whether they are withdrawn.
+  Result<protocol::OffersLeft> end_offers(int server, const std::vector<std::uint64_t>& objects,
+                                          bool withdraw, std::int64_t end_ns);
+  /// Withdraws an offer whose commit was not answered, without waiting.
+  void withdraw_later(const PreparedPut& put);
+  /// Removes the index entries of an offer that was withdrawn; a server that is lost has none.
+  Status withdraw_entries(const protocol::IndexEntryId& entry, const std::vector<int>& servers,
+                          std::int64_t end_ns);
+  /// Does so without waiting.
+  void withdraw_entries_later(const protocol::IndexEntryId& entry, const std::vector<int>& servers);
+  /// Returns where an object of a lease lies that its producer offers.
+  /// @error peer_lost if the producer is lost
+  Result<OfferedMemory> find_offer(const StoredObject& object, std::int64_t end_ns);
+  std::uint64_t notices() const { return requester_.notices(); }
+  std::int64_t now_ns() const { return requester_.now_ns(); }
+  /// As RequestSender::pause().
+  Status pause(std::uint64_t seen, std::int64_t end_ns, const std::string& why) {
+    return requester_.pause(seen, end_ns, why);
+  }
   /// Puts a box without elements: the request's box has one index in each of the dimensions that
   /// have none, of which `empty_dimensions` has the bits.
   Status put_empty(const PutRequest& request, std::uint32_t empty_dimensions, std::int64_t end_ns);
@@ -228,7 +254,14 @@ class Catalog {
 
   Result<ReplyKind> put_now(const PutRequest& request, const Data& data, std::int64_t end_ns,
                             bool& finishes);
-  Result<PreparedPut> begin_now(const PutRequest& request, std::int64_t end_ns, bool ready);
+  struct Beginning {
+    const PutRequest& request;
+    std::optional<OfferedMemory> offer{};
+    std::int64_t end_ns = 0;
+    bool ready = true;
+  };
+  Result<PreparedPut> begin(const Beginning& beginning);
+  Result<PreparedPut> begin_now(const Beginning& beginning);
   Result<ReplyKind> put_empty_now(const PutRequest& request, std::uint32_t empty_dimensions,
                                   std::int64_t end_ns, bool finishes);
   void give_back(PreparedPut& put);

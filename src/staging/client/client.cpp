@@ -21,6 +21,8 @@ constexpr std::chrono::seconds copies_end_max{10};
 /// Then close() waits so long for calls that wait for a reply; disconnecting ends the others.
 constexpr std::chrono::milliseconds answers_max{500};
 constexpr std::chrono::seconds calls_end_max{2};
+/// close() waits so long for gets of what this client offers, and for copies that go on then.
+constexpr std::chrono::seconds offers_end_max{2};
 
 /// Pages of smaller objects are mapped as they are copied.
 constexpr std::int64_t mapped_bytes_min = std::int64_t{1} << 20;
@@ -60,6 +62,7 @@ Result<std::unique_ptr<Client>> Client::open(Engine& engine, const std::string& 
   if (engine.trace() != nullptr) engine.trace()->call_process(name);
   std::unique_ptr<Client> client(new Client(engine, std::move(*links), std::move(ending)));
   client->catalog_.give_up_when(ends);
+  client->accept_readers(contact);
   client->map_ahead(0, 0);
   return client;
 }
@@ -69,6 +72,7 @@ Client::~Client() {
   // A fork does not release arrays of the servers: their connections live in the parent.
   if (!forked()) return;
   (void)pages_.release();  // its thread lives in the parent
+  (void)offered_.release();
   try {
     (void)new std::map<std::pair<int, int>, Array>(std::move(segments_));
   } catch (const std::bad_alloc&) {
@@ -79,7 +83,9 @@ Client::~Client() {
 Status Client::close() {
   if (forked()) return {};  // the parent goes on
   const std::lock_guard closing(closing_);
-  if (!gate_.close()) return {};
+  if (gate_.closed()) return {};
+  Status withdrawn = withdraw_offers();
+  (void)gate_.close();
   copying_.close();
   ending_->closing = true;
   links_->wake();
@@ -88,10 +94,19 @@ Status Client::close() {
   const Status status = links_->close();
   pages_->stop();
   (void)gate_.wait_empty(calls_end_max);
+  if (auto processes = engine_.processes()) {
+    offered_->close(**processes);
+    // Whatever the servers said: gets that have not ended fail from here on.
+    withdrawn = offers_->take_back_all(**processes, end_ns(offers_end_max));
+  }
   std::map<std::pair<int, int>, Array> segments;
   const std::lock_guard lock(mutex_);
   segments.swap(segments_);
-  return status;
+  return status ? withdrawn : status;
+}
+
+Status Client::withdraw_offers() {
+  return offers_->empty() ? Status{} : offers_->withdraw_all(end_ns(offers_end_max));
 }
 
 Result<Gate::Pass> Client::enter() const {
@@ -122,7 +137,8 @@ Result<std::int64_t> Client::get(const GetRequest& request, const Array& target,
 }
 
 Status Client::put_inside(const std::string& variable, std::int64_t version, const Array& array,
-                          const std::vector<std::int64_t>& lower, const PutOptions& options) {
+                          const std::vector<std::int64_t>& lower, const PutOptions& options,
+                          OfferId* offered) {
   const std::int64_t begin = links_->now_ns();
   if (Status status = check_one_field(array); !status) return status;
   std::uint32_t empty_dimensions = 0;
@@ -136,6 +152,10 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
   const Ended ended{[&] { steps.end_put(options.step); }};
   if (steps.is_dropped(options.step)) return {};
   const std::int64_t end = begin + std::chrono::nanoseconds(options.timeout).count();
+  if (empty_dimensions != 0 && offered != nullptr) {
+    return Error{ErrorCode::invalid_argument, "an array without elements cannot be offered",
+                 "put it"};
+  }
   if (empty_dimensions != 0) {
     Status done = await(options.after, end);
     if (done) done = catalog_.put_empty(request, empty_dimensions, end);
@@ -145,7 +165,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
   Timed call(engine_.trace(), *links_,
              [&] { return call_span("put", variable, *box, array.view.bytes()); });
   call.note("version", version);
-  const auto path = put_object({request, array, end, options.after, options.checksum});
+  const auto path = put_object({request, array, end, options.after, options.checksum, offered});
   if (!path) {
     call.note(NoWaits::met_now() ? "put off" : "failed", path.error().text());
     return path.error();
@@ -157,6 +177,7 @@ Status Client::put_inside(const std::string& variable, std::int64_t version, con
 }
 
 Result<std::string> Client::put_object(const Putting& put) {
+  if (put.offered != nullptr) return offer_object(put);
   const Array& array = put.array;
   const std::int64_t bytes = array.view.bytes();
   if (bytes <= links_->data_bytes() && array.memory_kind == MemoryKind::host) {

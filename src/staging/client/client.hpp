@@ -24,6 +24,8 @@
 #include "staging/client/checked_copy.hpp"
 #include "staging/client/links.hpp"
 #include "staging/client/object_view.hpp"
+#include "staging/client/offered_arrays.hpp"
+#include "staging/client/offers.hpp"
 #include "staging/client/page_mapper.hpp"
 
 namespace tranship::staging {
@@ -86,7 +88,8 @@ class Client {
                  const PutOptions& options);
   /// Gets boxes of exact versions that are there, in as many round trips for all of them as for
   /// one. Returns the numbers of those that have to be got one by one, in their order: they are not
-  /// complete, lie on disk, or are indexed by several servers. @error as get()
+  /// complete, lie on disk, are offered by other clients, or are indexed by several servers.
+  /// @error as get()
   Result<std::vector<std::size_t>> get_all(std::span<const BoxTarget> gets,
                                            std::chrono::milliseconds timeout);
   /// Reduces the numbers of a box at the servers, which send the result alone. Waits as get() does.
@@ -108,6 +111,21 @@ class Client {
   /// @error as get()
   Result<std::variant<ObjectView, NoView>> view(const GetRequest& request,
                                                 std::chrono::milliseconds timeout);
+
+  /// Makes `array` an object as put() does, but leaves it where it is: gets copy it from this
+  /// process, whose engine must accept connections. It must not change until the offer has ended:
+  /// its version was discarded, or it was withdrawn, and nobody reads it any more. A checksum is of
+  /// the elements that it has now.
+  /// @error as put(); invalid_argument if the engine accepts no connections, or for an array
+  ///        without elements
+  Result<OfferId> offer(const std::string& variable, std::int64_t version, const Array& array,
+                        const std::vector<std::int64_t>& lower, const PutOptions& options);
+  /// Waits until an offer has ended, which is withdrawn before if `withdraw` says so: no further
+  /// get finds it. Afterwards no process reads the array.
+  /// @error timeout, which says who reads it: the array must not change yet
+  Status end_offer(OfferId offer, bool withdraw, std::chrono::milliseconds timeout);
+  /// Returns whether an offer has ended.
+  Result<bool> offer_has_ended(OfferId offer);
 
   /// As put(), get() and describe(), but return false or nothing where those would wait for what
   /// other clients do, or for the events: nothing has changed then. Try again when notices() counts
@@ -196,7 +214,8 @@ class Client {
 
   /// Ends the calls of other threads: cancels their copies and waits until none of them accesses
   /// the servers' memory. Then announces that no more puts will come, and disconnects. Bounded in
-  /// time.
+  /// time. Offers are withdrawn before.
+  /// @error timeout if a process may still read an array that was offered
   Status close();
   bool closed() const { return gate_.closed(); }
 
@@ -232,7 +251,8 @@ class Client {
   }
   Error why_ended(const Error& error) const;
   Status put_inside(const std::string& variable, std::int64_t version, const Array& array,
-                    const std::vector<std::int64_t>& lower, const PutOptions& options);
+                    const std::vector<std::int64_t>& lower, const PutOptions& options,
+                    OfferId* offered = nullptr);
   Result<std::int64_t> get_inside(const GetRequest& request, const Array& target,
                                   std::chrono::milliseconds timeout);
   std::int64_t end_ns(std::chrono::milliseconds timeout) const {
@@ -244,6 +264,7 @@ class Client {
     std::int64_t end_ns = 0;
     std::span<const Event> after;
     bool checksum = false;
+    OfferId* offered = nullptr;  ///< Set if the array is offered instead of put.
   };
   /// Puts an object and returns the path of its data.
   Result<std::string> put_object(const Putting& put);
@@ -324,6 +345,12 @@ class Client {
                              std::int64_t end, DenseMappings& mappings);
   Result<Array> segment(int server, int number, std::int64_t end);
   void map_ahead(int server, int number);
+  Result<std::string> offer_object(const Putting& put);
+  Result<OfferId> offer_once(const Putting& put, const OfferedMemory& memory, bool& stale);
+  Result<Array> offered_array(const LeasedBox& held, const StoredObject& object, std::int64_t end);
+  Status why_uncopied(const LeasedBox& held, const Status& status, std::int64_t end);
+  void accept_readers(const std::string& contact);
+  Status withdraw_offers();
 
   Engine& engine_;
   std::unique_ptr<Links> links_;
@@ -337,6 +364,8 @@ class Client {
   std::map<std::pair<int, int>, Array> segments_;  ///< By server and number.
   std::set<std::pair<int, int>> mapped_ahead_;     ///< Those that pages_ follows, too.
   std::unique_ptr<PageMapper> pages_ = std::make_unique<PageMapper>();
+  std::unique_ptr<Offers> offers_ = std::make_unique<Offers>(catalog_);
+  std::unique_ptr<OfferedArrays> offered_ = std::make_unique<OfferedArrays>(catalog_);
   VariableTraffic& traffic_of(const std::string& variable);
   std::map<std::string, VariableTraffic> traffic_;  ///< Those beyond a few thousand together.
 };

@@ -29,13 +29,15 @@ Status Client::add_parts(const LeasedBox& held, const Box& box, const Array& tar
   for (const Part& part : held.parts) {
     const StoredObject& object = held.objects[part.object];
     auto source =
-        object_array(object.primary, object.range, object.box, target, end, taking.mappings);
+        object.range.segment == offered_segment
+            ? offered_array(held, object, end)
+            : object_array(object.primary, object.range, object.box, target, end, taking.mappings);
     if (!source) return source.error();
     CopyPair pair{std::move(*source), target};
     View& from = pair.source.view;
     View& to = pair.target.view;
     for (std::size_t k = 0; k < static_cast<std::size_t>(box.rank); ++k) {
-      from.lower[k] = part.box.lower[k] - object.box.lower[k];
+      from.lower[k] += part.box.lower[k] - object.box.lower[k];
       to.lower[k] += part.box.lower[k] - box.lower[k];
       from.extents[k] = to.extents[k] = part.box.upper[k] - part.box.lower[k];
     }
@@ -107,10 +109,10 @@ Result<std::string> Client::copy_pairs(std::span<CopyPair> pairs, std::int64_t b
 Status Client::take_parts(const LeasedBox& held, const Box& box, const Array& target,
                           std::int64_t end, std::string& path) {
   Taking taking;
-  Status status = add_parts(held, box, target, end, taking);
-  if (status) status = carry_out(taking, end);
+  if (Status status = add_parts(held, box, target, end, taking); !status) return status;
+  const Status status = carry_out(taking, end);
   path = std::move(taking.path);
-  return status;
+  return status ? status : why_uncopied(held, status, end);
 }
 
 Result<std::string> Client::path_of(const CopyPair& pair) {
@@ -296,16 +298,18 @@ Status Client::take_found(const Array& target, std::size_t number, LeasedBox hel
   return {};
 }
 
-/// Copies what lies in the servers' memory. Adds the numbers of the others to `left`.
+/// Copies what lies in the servers' memory. Adds the numbers of the others to `left`: what lies on
+/// disk, or where a producer offers it.
 Status Client::copy_found(std::span<const BoxTarget> gets, FoundBoxes& found,
                           std::vector<std::size_t>& left, std::int64_t end) {
   for (std::size_t i = 0; i < found.held.size(); ++i) {
     LeasedBox& held = found.held[i];
-    const auto on_disk = [&](const Part& part) {
+    const auto elsewhere = [&](const Part& part) {
       return held.objects[part.object].range.segment < 0;
     };
-    if (std::any_of(held.parts.begin(), held.parts.end(), on_disk)) {
-      left.push_back(found.numbers[i]);  // it waits for memory, and holds none meanwhile
+    if (std::any_of(held.parts.begin(), held.parts.end(), elsewhere)) {
+      // It waits for memory, and holds none meanwhile; or another process has to be asked.
+      left.push_back(found.numbers[i]);
       held.parts.clear();
       continue;
     }

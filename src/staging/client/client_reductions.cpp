@@ -1,9 +1,21 @@
 // Boxes of which a client wants a few numbers alone.
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "staging/client/client.hpp"
 #include "staging/protocol/spans.hpp"
 
 namespace tranship::staging {
+namespace {
+
+/// Returns whether a part of a box lies with a process that offers it.
+bool is_offered(const LeasedBox& held) {
+  return std::any_of(held.parts.begin(), held.parts.end(), [&](const Part& part) {
+    return held.objects[part.object].range.segment == offered_segment;
+  });
+}
+
+}  // namespace
 
 Result<ReducedBox> Client::reduce(const GetRequest& request, const Reduction& reduction,
                                   std::chrono::milliseconds timeout) {
@@ -25,6 +37,11 @@ Result<ReducedBox> Client::reduce_inside(const GetRequest& request, const Reduct
                    in_quotes(request.variable) + " has elements of " + in_quotes(held->type) +
                        ", which are no numbers",
                    "get the box"};
+  } else if (is_offered(*held)) {
+    status = Error{ErrorCode::unsupported,
+                   "a part of the box of " + in_quotes(request.variable) +
+                       " lies in the memory of a process that offers it, where no server computes",
+                   "get the box, and compute there"};
   } else if (!fits(reduction, request.box, type->kind)) {
     status = Error{ErrorCode::invalid_argument,
                    "the numbers of " + in_quotes(request.variable) + ", of " +

@@ -50,6 +50,20 @@ Status RoomFinder::find(const std::vector<int>& candidates, const std::vector<in
   }
 }
 
+Status RoomFinder::begin_offer(int preferred, PreparedPut& put) {
+  ReplyBuffer reply(put.end_ns);
+  const auto answer =
+      requester_.ask_undoable(preferred, protocol::Offer{put.request, *put.offer}, reply);
+  if (!answer) return answer.error();
+  put.stale = std::holds_alternative<protocol::Stale>(*answer);
+  if (put.stale) return {};
+  const auto& begun = std::get<protocol::OfferBegun>(*answer);
+  put.primary = preferred;
+  put.object = begun.object;
+  requester_.report_orphans(preferred, begun.orphans);
+  return {};
+}
+
 Status RoomFinder::index(const std::vector<int>& index_servers, PreparedPut& put) {
   const protocol::Index index{put.request, {put.primary, put.object}, put.overflow};
   put.index_requests = SentRequests<protocol::Index>(put.end_ns);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct PreparedPut {
   std::vector<int> indexed;  ///< Other servers that index it.
   std::uint64_t order_before = 0;
   std::int64_t end_ns = 0;                         ///< End of the put's time.
+  std::optional<OfferedMemory> offer{};            ///< Where it lies if this client offers it.
   SentRequests<protocol::Index> index_requests{};  ///< to those servers
 };
 
@@ -40,6 +42,10 @@ class RoomFinder {
   Status find(
       const std::vector<int>& candidates, const std::vector<int>& index_servers, PreparedPut& put,
       std::int64_t end_ns, const std::function<Status()>& look = [] { return Status{}; });
+
+  /// Begins an object that this client offers, on the preferred server. Sets what find() does, but
+  /// for the range.
+  Status begin_offer(int preferred, PreparedPut& put);
 
   /// Asks the other index servers of the box to index the object, all at once.
   Status index(const std::vector<int>& index_servers, PreparedPut& put);

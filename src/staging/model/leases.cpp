@@ -38,6 +38,10 @@ std::uint64_t Leases::add(ObjectLease lease) {
 }
 
 ObjectLease* Leases::find(ClientConnection client, std::uint64_t number) {
+  return const_cast<ObjectLease*>(std::as_const(*this).find(client, number));
+}
+
+const ObjectLease* Leases::find(ClientConnection client, std::uint64_t number) const {
   const auto found = leases_.find(number);
   if (found == leases_.end() || found->second.client != client || is_fenced(found->second)) {
     return nullptr;

@@ -53,6 +53,7 @@ class Leases {
   std::uint64_t add(ObjectLease lease);
   /// Returns null unless the client holds that lease and is connected.
   ObjectLease* find(ClientConnection client, std::uint64_t number);
+  const ObjectLease* find(ClientConnection client, std::uint64_t number) const;
   /// Returns the lease with that number, which must be listed.
   ObjectLease& at(std::uint64_t number) { return leases_.at(number); }
   const ObjectLease& at(std::uint64_t number) const { return leases_.at(number); }
@@ -78,6 +79,11 @@ class Leases {
   bool busy() const { return open_rooms_ > 0 || open_leases_ > 0; }
   /// Returns whether the lease's client is lost.
   bool is_fenced(const ObjectLease& lease) const;
+  /// Visits all leases.
+  template <typename Visit>
+  void each_lease(const Visit& visit) const {
+    for (const auto& [number, lease] : leases_) visit(lease);
+  }
   /// Visits the rooms of all connected clients: a search through all that is being written.
   template <typename Visit>
   void each_room(const Visit& visit) const {

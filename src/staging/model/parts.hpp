@@ -19,6 +19,17 @@ struct Checksum {
   bool operator==(const Checksum&) const = default;
 };
 
+/// Range::segment of an object that lies in its producer's memory (protocol::QueryOffer says
+/// where).
+constexpr int offered_segment = -2;
+
+/// Where an object lies that its producer offers: an array that the producer's engine exports.
+struct OfferedMemory {
+  std::string contact;   ///< Of the producer's engine.
+  std::string name;      ///< Of the array there.
+  std::string producer;  ///< The client's name.
+};
+
 /// An object that meets the box of a get.
 struct StoredObject {
   int primary = 0;           ///< The server that holds it.
@@ -28,7 +39,7 @@ struct StoredObject {
   /// 0: unknown here; the primary knows it.
   std::uint64_t order = 0;
   /// Its place in the primary's memory, once the order is known: dense, the last dimension fastest.
-  /// Without a segment (-1) while it lies on disk.
+  /// Without a segment (-1) while it lies on disk; `offered_segment` if its producer offers it.
   Range range;
   std::uint64_t lease = 0;  ///< The lease that keeps it, as a client knows it.
   Checksum checksum{};

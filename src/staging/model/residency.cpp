@@ -4,6 +4,8 @@
 #include <span>
 #include <tuple>
 
+#include "staging/model/parts.hpp"
+
 namespace tranship::staging {
 namespace {
 
@@ -244,12 +246,19 @@ Status Residency::take_pages_of(int segment) {
 }
 
 Status Residency::take_pages(std::uint64_t object) {
+  if (states_.at(object).offered) return {};
   return take_pages_of(states_.at(object).memory->segment);
 }
 
 bool Residency::has_pages(std::uint64_t object) const {
-  const auto& memory = states_.at(object).memory;
-  return memory && heap_.has_segment(memory->segment);
+  const ObjectState& state = states_.at(object);
+  return state.offered || (state.memory && heap_.has_segment(state.memory->segment));
+}
+
+void Residency::add_offered(std::uint64_t object) {
+  ObjectState state;
+  state.offered = true;
+  states_.emplace(object, state);
 }
 
 void Residency::release_memory(const Range& memory) {
@@ -438,6 +447,7 @@ void Residency::release_disk(const Range& disk) {
 
 Range Residency::range(std::uint64_t object) const {
   const ObjectState& place = states_.at(object);
+  if (place.offered) return {offered_segment, 0, 0};
   return is_here(place) ? *place.memory : Range{-1, 0, place.bytes};
 }
 

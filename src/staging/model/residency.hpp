@@ -66,6 +66,8 @@ class Residency {
   std::optional<Range> claim_stock(std::int64_t bytes);
   /// Returns a claimed part: with its pages, so that objects may take it, or without.
   void return_stock(const Range& part, bool ready);
+  /// Records an object that lies in a client's memory: it takes none here, and goes nowhere.
+  void add_offered(std::uint64_t object);
   /// Allows the object to leave memory. Objects of low `age` leave first.
   void may_leave(std::uint64_t object, std::uint64_t age);
   /// Frees the object's memory and disk; if it is being moved, when the move has ended.
@@ -90,7 +92,8 @@ class Residency {
   /// Records how a move ended.
   void ended(const Move& move, const Status& status);
 
-  /// Returns the object's memory; without a segment while it is not there.
+  /// Returns the object's memory; without a segment while it is not there, and with
+  /// `offered_segment` if it lies in a client's memory.
   Range range(std::uint64_t object) const;
   bool spills() const { return options_.spill_bytes > 0; }
   /// Returns whether an object of that size would fit an empty segment whose pages are there.
@@ -130,6 +133,7 @@ class Residency {
     int pins = 0;
     int wanted = 0;
     bool queued = false;
+    bool offered = false;  ///< It lies in a client's memory.
     bool dropped = false;
     std::optional<Error> failure;
   };

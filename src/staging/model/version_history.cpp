@@ -23,6 +23,12 @@ void VersionHistory::add_object(std::int64_t version, std::uint64_t number, cons
   index.add_object(number, box, bytes);
 }
 
+void VersionHistory::remove_confirmed(std::int64_t version, const ObjectId& id, const Box& box) {
+  VersionIndex& index = at(version);
+  index.remove_confirmed(id, box);
+  counted_ -= index.counts() ? 0 : 1;
+}
+
 void VersionHistory::remove_object(std::int64_t version, std::uint64_t number, const Box& box,
                                    std::int64_t bytes) {
   VersionIndex& index = at(version);

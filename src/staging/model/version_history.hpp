@@ -40,6 +40,7 @@ class VersionHistory {
   void remove_object(std::int64_t version, std::uint64_t number, const Box& box,
                      std::int64_t bytes);
   void confirm_entry(std::int64_t version);
+  void remove_confirmed(std::int64_t version, const ObjectId& id, const Box& box);
   /// A box without elements is put to a version, which is held from now on.
   void add_empty(std::int64_t version, const Box& box, std::uint32_t dimensions);
 

@@ -7,6 +7,11 @@ bool lies_inside(const Range& range, std::int64_t bytes, std::int64_t segment_by
          range.offset <= segment_bytes - bytes;
 }
 
+bool is_contact(const std::string& text) {
+  const bool names_address = text.starts_with("unix:@") || text.starts_with("tcp:");
+  return names_address && text.size() <= label_bytes_max && is_plain_text(text);
+}
+
 bool is_countable(const Box& box) {
   std::int64_t points = 1;
   for (int k = 0; k < box.rank; ++k) {
@@ -92,6 +97,10 @@ const char* to_string(RequestKind kind) {
     case RequestKind::release_step: return "release step";
     case RequestKind::batch: return "batch";
     case RequestKind::reduce: return "reduce";
+    case RequestKind::offer: return "offer";
+    case RequestKind::end_offers: return "end offers";
+    case RequestKind::withdraw_entry: return "withdraw entry";
+    case RequestKind::query_offer: return "query offer";
   }
   return "unknown";
 }

@@ -604,13 +604,53 @@ struct Reduce {
   }
 };
 
+/// Begins an object that stays in the client's own memory, in place of Begin.
+struct Offer {
+  static constexpr RequestKind kind = RequestKind::offer;
+  using Reply = std::variant<OfferBegun, Stale>;
+  PutRequest object{};
+  OfferedMemory memory{};  ///< The server sets the producer.
+  RequestId request_id = 0;
+  static void visit(auto& coder, auto& offer) {
+    coder(offer.object)(offer.memory)(offer.request_id);
+  }
+};
+
+/// Asks which of the client's offers have ended. The client gets a notice when one of the others
+/// ends.
+struct EndOffers {
+  static constexpr RequestKind kind = RequestKind::end_offers;
+  using Reply = OffersLeft;
+  std::vector<std::uint64_t> objects{};
+  bool withdraw = false;  ///< Whether they are withdrawn: no further get finds them.
+  static void visit(auto& coder, auto& end) { coder.list(end.objects, offers_max)(end.withdraw); }
+};
+
+/// Removes the index entry of an offer that was withdrawn.
+struct WithdrawEntry {
+  static constexpr RequestKind kind = RequestKind::withdraw_entry;
+  using Reply = Done;
+  IndexEntryId entry{};
+  static void visit(auto& coder, auto& withdraw) { coder(withdraw.entry); }
+};
+
+/// Asks where an object of a lease lies that its producer offers.
+struct QueryOffer {
+  static constexpr RequestKind kind = RequestKind::query_offer;
+  using Reply = OfferFound;
+  std::uint64_t lease = 0;
+  std::uint64_t object = 0;
+  static void visit(auto& coder, auto& query) { coder(query.lease)(query.object); }
+};
+
 using Requests =
     std::tuple<Hello, Join, Define, Declare, Describe, Bounds, Put, Begin, TakePages, Commit, Abort,
                Index, Unindex, Confirm, Get, QueryVersion, Find, Lease, More, Recall, Release, Undo,
                DropOrphans, Discard, DiscardToo, Finish, PutEmpty, FindExtent, Remove, List,
                QueryStatus, BeginStep, AddToStep, EndStep, GiveUpStep, SettleStep, StepSettled,
                QueryStep, FindStep, MoreOfStep, FreeStep, SetAttributes, GetAttributes, DefineQueue,
-               JoinReaders, LeaveReaders, TakeStep, ReleaseStep, Batch, Reduce>;
+               JoinReaders, LeaveReaders, TakeStep, ReleaseStep, Batch, Reduce, Offer, EndOffers,
+               WithdrawEntry, QueryOffer>;
 
 }  // namespace protocol
 

@@ -68,6 +68,10 @@ enum class RequestKind : std::uint32_t {
   release_step,
   batch,
   reduce,
+  offer,
+  end_offers,
+  withdraw_entry,
+  query_offer,
 };
 
 /// First field of a reply.
@@ -285,7 +289,9 @@ struct LeaseGranted {
 struct Recalled {
   static constexpr ReplyKind kind = ReplyKind::done;
   Range range{};
-  static void visit(auto& coder, auto& recalled) { coder(recalled.range); }
+  static void visit(auto& coder, auto& recalled) {
+    coder(recalled.range).check(recalled.range.segment >= -1);
+  }
 };
 
 struct Removed {
@@ -402,6 +408,33 @@ struct ReducedPart {
   static constexpr ReplyKind kind = ReplyKind::done;
   Reduced result{};
   static void visit(auto& coder, auto& part) { coder(part.result); }
+};
+
+/// An offer was begun: its object is visible from its commit on.
+struct OfferBegun {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  std::uint64_t object = 0;
+  std::vector<Orphan> orphans{};
+  static void visit(auto& coder, auto& begun) {
+    coder(begun.object).list(begun.orphans, orphans_max);
+  }
+};
+
+/// Which of the offers that a request names have not ended.
+struct OffersLeft {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  std::vector<std::uint64_t> objects{};
+  std::string why{};  ///< Why the first of them has not.
+  static void visit(auto& coder, auto& left) {
+    coder.list(left.objects, offers_max).explanation(left.why);
+  }
+};
+
+/// Where an object lies that its producer offers.
+struct OfferFound {
+  static constexpr ReplyKind kind = ReplyKind::done;
+  OfferedMemory memory{};
+  static void visit(auto& coder, auto& found) { coder(found.memory); }
 };
 
 }  // namespace protocol

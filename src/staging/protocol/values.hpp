@@ -32,6 +32,9 @@ constexpr std::uint64_t step_max = std::uint64_t{1} << 62;
 /// Most bytes of a client's name, and of a server's contact.
 constexpr std::size_t label_bytes_max = 256;
 
+/// Most offers in one message.
+constexpr std::uint32_t offers_max = 256;
+
 /// Visits the bounds of a box that may have more points than 63 bits count.
 void visit_bounds(auto& coder, auto& box) {
   if constexpr (std::remove_reference_t<decltype(coder)>::reads) box.upper.fill(1);
@@ -43,6 +46,8 @@ void visit_bounds(auto& coder, auto& box) {
   }
 }
 
+/// Returns whether a text is a process's contact, as its engine writes it: never a file's path.
+bool is_contact(const std::string& text);
 /// Returns whether 63 bits count the points of a box.
 bool is_countable(const Box& box);
 /// Checks the name of a variable.
@@ -75,8 +80,19 @@ void visit_optional_bounds(auto& coder, auto& bounds) {
 template <>
 struct Fields<Range> {
   static void visit(auto& coder, auto& range) {
-    coder(range.segment).check(range.segment >= -1);
+    coder(range.segment).check(range.segment >= offered_segment);
     coder(range.offset)(range.bytes).check(range.offset >= 0 && range.bytes >= 0);
+  }
+};
+
+template <>
+struct Fields<OfferedMemory> {
+  static void visit(auto& coder, auto& memory) {
+    coder(memory.contact).check(is_contact(memory.contact));
+    coder(memory.name).check(is_plain_text(memory.name));
+    coder.check(!memory.name.empty() && memory.name.size() <= label_bytes_max);
+    coder(memory.producer).check(is_plain_text(memory.producer));
+    coder.check(memory.producer.size() <= label_bytes_max);
   }
 };
 

@@ -56,6 +56,9 @@ Result<std::variant<Range, Waiting>> ObjectReads::recall(ClientConnection client
   if (std::find(lease.objects.begin(), lease.objects.end(), object) == lease.objects.end()) {
     return Error{ErrorCode::not_found, "the lease keeps no such object"};
   }
+  if (objects_.at(object).offer != nullptr) {
+    return Error{ErrorCode::invalid_argument, "the object lies in its producer's memory"};
+  }
   if (residency_.pin(object)) {
     unpin(lease);
     lease.pinned.push_back(object);
@@ -128,6 +131,7 @@ void ObjectReads::let_go(std::uint64_t number) {
   ServerObject& object = objects_.at(number);
   if (--object.leases > 0) return;
   if (object.discarded) {
+    if (object.offer != nullptr) ended_offers_.emplace_back(object.client, number);
     residency_.drop(number);
     objects_.erase(number);
   } else {

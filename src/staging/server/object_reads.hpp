@@ -53,6 +53,11 @@ class ObjectReads {
   /// Returns whether an object has lost its last lease since the last call: it may be discarded to
   /// make room now.
   bool take_idle() { return std::exchange(idle_, false); }
+  /// Returns the offers, and their clients, that have ended with their last lease since the last
+  /// call.
+  std::vector<std::pair<ClientConnection, std::uint64_t>> take_ended_offers() {
+    return std::exchange(ended_offers_, {});
+  }
 
  private:
   void unpin(ObjectLease& lease);
@@ -64,6 +69,7 @@ class ObjectReads {
   Residency& residency_;
   Leases& leases_;
   bool idle_ = false;
+  std::vector<std::pair<ClientConnection, std::uint64_t>> ended_offers_;
 };
 
 }  // namespace tranship::staging

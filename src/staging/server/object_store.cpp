@@ -55,6 +55,7 @@ ObjectStore::ObjectStore(Options options)
 std::set<std::string> ObjectStore::take_changes() {
   const bool idle = reads_.take_idle();
   if (residency_.take_freed() || idle) changes_.insert("");
+  for (const auto& [client, number] : reads_.take_ended_offers()) end_offer(client, number);
   return std::exchange(changes_, {});
 }
 
@@ -182,6 +183,7 @@ bool ObjectStore::discard_oldest(const PutRequest& but_this) {
   for (const auto& [number, object] : objects_) {
     const bool same = object.variable == but_this.variable && object.version == but_this.version;
     if (object.order == 0 || object.discarded || object.leases > 0 || same) continue;
+    if (object.offer != nullptr) continue;  // it takes no memory here
     if (variables_.at(object.variable).versions.at(object.version).pending() > 0) continue;
     if (object.order < order) oldest = number;
     order = std::min(order, object.order);
@@ -234,6 +236,7 @@ Result<std::uint64_t> ObjectStore::commit(ClientConnection client, std::uint64_t
   }
   order_ = std::max(order_, order_before) + 1;
   object.checksum = checksum;
+  if (object.offer != nullptr) offers_[client].insert(number);
   const std::uint64_t order = order_;
   if (object.step == 0) {
     show(number, order);
@@ -486,6 +489,12 @@ void ObjectStore::drop_orphan(std::uint64_t number, int index_server) {
   if (found == objects_.end() || found->second.discarded) return;
   ServerObject& object = found->second;
   if (std::erase(object.index_servers, index_server) == 0 || !object.index_servers.empty()) return;
+  take_out(number);
+}
+
+/// Takes an object out of its version: no reader finds it any more.
+void ObjectStore::take_out(std::uint64_t number) {
+  ServerObject& object = objects_.at(number);
   object.discarded = true;
   HeldVariable& variable = variables_.at(object.variable);
   const bool withheld = object.withheld;
@@ -521,15 +530,18 @@ Status ObjectStore::discard_too(const PutRequest& request) {
 void ObjectStore::drop(std::uint64_t number) {
   const ServerObject& object = objects_.at(number);
   if (object.withheld) steps_.remove_object(object.step, number);
+  if (object.offer != nullptr) end_offer(object.client, number);
   residency_.drop(number);
   objects_.erase(number);
 }
 
 void ObjectStore::lost(ClientConnection client) {
   for (const Leases::RoomGrant& room : leases_.fence(client)) {
-    fenced_bytes_ += objects_.at(room.object).bytes;
+    const ServerObject& object = objects_.at(room.object);
+    if (object.offer == nullptr) fenced_bytes_ += object.bytes;
     give_up(room.object);
   }
+  lose_offers(client);
   reads_.lose(client);
   for (const std::uint64_t number : leases_.take_entries(client)) {
     IndexEntry& entry = entries_.at(number);

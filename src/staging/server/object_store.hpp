@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -115,6 +116,30 @@ class ObjectStore {
   /// Records that an index server of the object's box has discarded its version, or has an object
   /// that hides it. When all have, no reader can find the object, and it is dropped.
   void drop_orphan(std::uint64_t object, int index_server);
+
+  /// Begins an object that stays in the client's memory, and returns its number. commit() makes it
+  /// visible, as any other; abort() and undo() give it up.
+  /// @error as begin()
+  Result<std::uint64_t> begin_offer(ClientConnection client, const PutRequest& request,
+                                    OfferedMemory memory, RequestId request_id = 0);
+  /// Withdraws an offer of the client: no further get finds it. It ends when it is read no more.
+  void withdraw_offer(ClientConnection client, std::uint64_t object);
+  /// Returns whether an offer of the client has not ended: it can be found, or is read.
+  bool has_offer(ClientConnection client, std::uint64_t object) const;
+  /// Returns why an offer has not ended. `name_of`: Returns the name of a client that reads it.
+  std::string why_offered(std::uint64_t object,
+                          const std::function<std::string(ClientConnection)>& name_of) const;
+  /// Returns where an object of a lease lies that a client offers.
+  /// @error not_found if the lease keeps no such object; peer_lost if that client is lost
+  Result<OfferedMemory> find_offer(ClientConnection client, std::uint64_t lease,
+                                   std::uint64_t object) const;
+  /// Removes the index entry of an offer that was withdrawn, if the client has made the entry.
+  void withdraw_entry(ClientConnection client, const std::string& variable, std::int64_t version,
+                      const ObjectId& object);
+  /// Returns what take_changes() names when an offer has ended. No variable has that name.
+  static std::string offer_watch(std::uint64_t object) {
+    return "\noffer " + std::to_string(object);
+  }
 
   /// Puts a box without elements, as protocol::PutEmpty describes it.
   /// @error as begin()
@@ -276,6 +301,9 @@ class ObjectStore {
   bool is_hidden_by_all(const VersionIndex& index, ServerObject& object);
   void drop_if_unused(const std::string& name, std::int64_t version);
   void drop(std::uint64_t object);
+  void take_out(std::uint64_t object);
+  void end_offer(ClientConnection client, std::uint64_t object);
+  void lose_offers(ClientConnection client);
 
   Options options_;
   Residency residency_;
@@ -287,6 +315,7 @@ class ObjectStore {
   Leases leases_;
   Deletions deletions_;
   ObjectReads reads_;
+  std::unordered_map<ClientConnection, std::set<std::uint64_t>> offers_;  ///< Of each client.
   std::int64_t fenced_bytes_ = 0;
   std::uint64_t last_object_ = 0;  ///< Numbers of objects and of index entries.
   std::uint64_t order_ = 0;        ///< The highest order that is known.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -18,7 +19,7 @@ struct ServerObject {
   Box box;
   std::int64_t bytes = 0;          ///< In whole units.
   std::uint64_t order = 0;         ///< Of its commit; 0: not committed, so not visible.
-  ClientConnection client = 0;     ///< The client that writes it, until its commit.
+  ClientConnection client = 0;     ///< The client that writes it, until its commit, or offers it.
   std::vector<int> index_servers;  ///< As RoomRequest::index_servers.
   int leases = 0;                  ///< Leases that keep it.
   bool discarded = false;          ///< Whether it goes when it is read no more.
@@ -26,6 +27,9 @@ struct ServerObject {
   Checksum checksum{};
   std::uint64_t step = 0;  ///< As PutRequest::step.
   bool withheld = false;   ///< Whether it is whole, and its step is not yet.
+  /// Where it lies that its client offers it; null: it lies on this server.
+  std::shared_ptr<const OfferedMemory> offer{};
+  bool lost = false;  ///< Whether the client that offers it is lost, and its elements with it.
 };
 
 using ObjectTable = std::unordered_map<std::uint64_t, ServerObject>;

@@ -218,6 +218,13 @@ class Service {
             ReplyTo<protocol::Reduce> reply);
   Answer answer_one(ClientConnection from, std::span<const std::byte> request,
                     std::span<std::byte> reply);
+  Answer on(ClientConnection from, const protocol::Offer& request, ReplyTo<protocol::Offer> reply);
+  Answer on(ClientConnection from, const protocol::EndOffers& request,
+            ReplyTo<protocol::EndOffers> reply);
+  Answer on(ClientConnection from, const protocol::WithdrawEntry& request,
+            ReplyTo<protocol::WithdrawEntry> reply);
+  Answer on(ClientConnection from, const protocol::QueryOffer& request,
+            ReplyTo<protocol::QueryOffer> reply);
 
   bool is_metadata_server(const std::string& variable) const {
     return distribution_.servers() == 1 ||

@@ -21,6 +21,8 @@ const GetRequest window{"energy", VersionChoice::next, 12, box_of({0}, {9}), {3,
 const std::vector<Orphan> orphans{{2, 15}, {0, 1}};
 const protocol::IndexEntryId entry{"energy", -7, {2, 15}};
 
+const OfferedMemory memory{"unix:@there,tcp:host:5000", "staging/offer/1", "sim"};
+
 const StepContents contents{{{"energy", "f8", 8, box_of({-5}, {5}), 2}, {"empty", "i4", 4, {}, 0}},
                             {{"", "dt", "0.5"}, {"energy", "unit", "\"J\""}}};
 
@@ -105,6 +107,10 @@ const std::tuple requests{
     protocol::ReleaseStep{"viz", 6},
     protocol::Batch{{payload, payload}},
     protocol::Reduce{3, 7, box_of({-5}, {5}), "f4", {ReductionKind::histogram, {0, 0.5, 2}}},
+    protocol::Offer{object, memory, 9},
+    protocol::EndOffers{{15, 16}, true},
+    protocol::WithdrawEntry{entry},
+    protocol::QueryOffer{77, 15},
 };
 
 const std::tuple replies{
@@ -147,6 +153,9 @@ const std::tuple replies{
     protocol::ReducedPart{{4, 1.5, -0.25, 2, 0.125, 9, 1, 8, {2, 0, 2}, {1.5, -2}}},
     protocol::BatchReplies{
         {{Error{ErrorCode::not_found, "there is none", "look again"}, {}}, {{}, payload}}},
+    protocol::OfferBegun{15, orphans},
+    protocol::OffersLeft{{15, 16}, "it is being read"},
+    protocol::OfferFound{memory},
 };
 
 template <typename Message>
@@ -227,7 +236,7 @@ TEST(each_request_finds_its_reader) {
   };
   std::apply([&](const auto&... one) { (check(one), ...); }, requests);
   const auto any = [](const auto&) -> Result<bool> { return true; };
-  for (const std::uint32_t kind : {0U, 51U, 1000U, ~0U}) {
+  for (const std::uint32_t kind : {0U, 55U, 1000U, ~0U}) {
     fabric::MessageWriter strange;
     EXPECT(!read_request<Result<bool>>(strange.add(kind).bytes(), any).ok());
   }
@@ -321,6 +330,30 @@ TEST(each_value_of_a_request_is_checked) {
   refuses<protocol::DropOrphans>({0, orphans}, [](auto& one) { one.orphans[0].primary = -1; });
 }
 
+TEST(where_an_offer_lies_is_checked) {
+  const auto refuses_both = [](const std::function<void(OfferedMemory&)>& change) {
+    refuses<protocol::Offer>({object, memory}, [&](auto& one) { change(one.memory); });
+    refuses<protocol::OfferFound>({memory}, [&](auto& one) { change(one.memory); });
+  };
+  for (const std::string& contact :
+       {std::string(), std::string("/etc/passwd"), std::string("host:5000"),
+        "unix:@" + std::string(256, 'x'), std::string("unix:@a\nb")}) {
+    refuses_both([&](OfferedMemory& one) { one.contact = contact; });
+  }
+  for (const std::string& name : {std::string(), std::string(257, 'x'), std::string("a\nb")}) {
+    refuses_both([&](OfferedMemory& one) { one.name = name; });
+  }
+  for (const std::string& producer : {std::string(257, 'x'), std::string("a\nb")}) {
+    refuses_both([&](OfferedMemory& one) { one.producer = producer; });
+  }
+  refuses<protocol::EndOffers>({}, [](auto& one) { one.objects.resize(offers_max + 1); });
+  refuses<protocol::OffersLeft>({}, [](auto& one) { one.objects.resize(offers_max + 1); });
+  refuses<protocol::RoomGranted>({15, {1, 256, 512}},
+                                 [](auto& one) { one.range.segment = offered_segment; });
+  refuses<protocol::Recalled>({{1, 256, 512}},
+                              [](auto& one) { one.range.segment = offered_segment; });
+}
+
 TEST(each_value_of_a_request_about_steps_is_checked) {
   refuses<protocol::FindStep>({},
                               [](auto& one) { one.query.choice = static_cast<VersionChoice>(3); });
@@ -388,7 +421,7 @@ TEST(each_value_of_a_reply_is_checked) {
   const auto listed = one_of<protocol::Listed>(replies);
   const auto described = one_of<protocol::Described>(replies);
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].primary = -1; });
-  refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.segment = -2; });
+  refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.segment = -3; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.offset = -1; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.found.objects[0].range.bytes = -1; });
   refuses<protocol::Objects>(objects, [](auto& one) { one.left = list_max + 1; });

@@ -195,6 +195,28 @@ fabric::MessageWriter some_batch(std::mt19937_64& random) {
   return message_of(batch);
 }
 
+/// A put, and the index entry of an object of its version.
+struct SomePut {
+  PutRequest put;
+  protocol::IndexEntryId entry;
+};
+
+/// Returns a random well-formed request of that kind about offers, or one about steps.
+fabric::MessageWriter some_request_about_offers(RequestKind kind, std::mt19937_64& random,
+                                                const SomePut& some, const GetRequest& get) {
+  switch (kind) {
+    case RequestKind::offer:
+      return message_of(
+          protocol::Offer{some.put, {"unix:@there", "a name", "a producer"}, random() % 9});
+    case RequestKind::end_offers:
+      return message_of(protocol::EndOffers{{random() % 200, random() % 200}, random() % 2 == 0});
+    case RequestKind::withdraw_entry: return message_of(protocol::WithdrawEntry{some.entry});
+    case RequestKind::query_offer:
+      return message_of(protocol::QueryOffer{random() % 200, random() % 200});
+    default: return some_request_about_steps(kind, random, get);
+  }
+}
+
 /// Returns a random well-formed request of the protocol.
 fabric::MessageWriter some_request(std::mt19937_64& random) {
   const std::string name = random() % 8 == 0 ? "honest" : "v" + std::to_string(random() % 4);
@@ -205,7 +227,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
   const auto server = [&] { return static_cast<int>(random() % 3); };
   const protocol::IndexEntryId entry{name, version, {server(), random() % 50}};
   const auto bytes = static_cast<std::int64_t>(random() >> 1);
-  const auto kind = static_cast<RequestKind>(random() % 52);
+  const auto kind = static_cast<RequestKind>(random() % 56);
   switch (kind) {
     case RequestKind::hello:
       return message_of(protocol::Hello{staging_version, "again", {random() % 3, 1}});
@@ -262,7 +284,7 @@ fabric::MessageWriter some_request(std::mt19937_64& random) {
     case RequestKind::status: return message_of(protocol::QueryStatus{});
     case RequestKind::batch: return some_batch(random);
     case RequestKind::reduce: return message_of(some_reduction(random, put));
-    default: return some_request_about_steps(kind, random, get);
+    default: return some_request_about_offers(kind, random, {put, entry}, get);
   }
 }
 
