@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,14 @@ def produce() -> Iterator[Produce]:
     yield start
     for producer in started:
         producer.end()
+
+
+@pytest.fixture
+def contacts(profile: str, tmp_path: Path) -> Iterator[tuple[Path, Path]]:
+    """Yields the contact files of two servers in this process."""
+    paths = tmp_path / "first.contact", tmp_path / "second.contact"
+    with ExitStack() as stack:
+        for path in paths:
+            made = ts.StagingServer(path, memory="64MiB", preallocate=0, profile=profile)
+            stack.enter_context(made)
+        yield paths

@@ -178,6 +178,31 @@ def test_couple_two_codes(profile: str, tmp_path: Path) -> None:
     assert re.search(r"heat\b", done.stdout)
 
 
+def test_record_and_replay(profile: str, tmp_path: Path) -> None:
+    guide = "record-and-replay.md"
+    simulation, analysis, replay, reading = blocks(guide, "python")
+    for text in (simulation, analysis):
+        (tmp_path / text.split()[1]).write_text(text, encoding="utf-8")
+    record, again = blocks(guide, "sh")
+    done = run_shell(record, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "recorded 6 steps (0 to 5), 192 KiB, in run-1" in done.stderr
+    done = run_shell(again, tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines() if re.match(r"\d+ \d", line)]
+    assert [int(step) for step, _, _ in lines] == list(range(6))
+    assert [float(mean) for _, _, mean in lines] == list(range(6))
+    names: dict[str, Any] = {}
+    read: dict[str, Any] = {}
+    with chdir(tmp_path):
+        exec(replay, names)
+        exec(reading, read)
+    assert names["done"].steps == (2, 3, 4, 5) and (names["heat"] == 2).all()
+    assert read["plate"].shape == (64, 64) and (read["plate"] == 3).all()
+    for file in ("recording.json", "steps/3/step.json", "steps/3/heat/0.npy", "steps/3/heat/1.npy"):
+        assert (tmp_path / "run-1" / file).is_file()
+
+
 def test_seeing_it(profile: str, tmp_path: Path) -> None:
     """The trace of the programs of the guide, as the page on staging makes it."""
     for text in blocks("couple-two-codes.md", "python"):

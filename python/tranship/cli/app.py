@@ -37,6 +37,8 @@ COMMANDS = {
     "put": "staging",
     "get": "staging",
     "ls": "staging",
+    "record": "recordings",
+    "replay": "recordings",
     "trace": "trace",
     "config": "config",
     "mpi-run": "mpi_run",

@@ -3,6 +3,7 @@
 from .attributes import Attributes
 from .client import Staging
 from .offers import Offer
+from .recordings import Recorded, Replayed, record, replay
 from .reductions import Summary
 from .server import StagingServer
 from .step_list import ListedStep
@@ -16,6 +17,8 @@ __all__ = [
     "Attributes",
     "ListedStep",
     "Offer",
+    "Recorded",
+    "Replayed",
     "Staging",
     "StagingServer",
     "Step",
@@ -27,4 +30,6 @@ __all__ = [
     "Variable",
     "VariableWriter",
     "Versions",
+    "record",
+    "replay",
 ]
