@@ -593,6 +593,7 @@ void bind_read_steps(nb::class_<BoundClient>& client) {
                "def find_step(self, which: str, number: int, timeout: float, waits: bool = True) "
                "-> tuple[int, int | None, list[dict[str, object]], "
                "list[tuple[str, str, str]], list[tuple[int, str]]]"))
+      .def("get_all", &get_all, nb::arg("version"), nb::arg("gets"), nb::arg("timeout"))
       .def("list_steps", &list_steps, nb::arg("timeout"),
            nb::sig("def list_steps(self, timeout: float) -> list[dict[str, typing.Any]]"))
       .def("take_step", &take_step, nb::arg("group"), nb::arg("timeout"),
@@ -675,7 +676,6 @@ void bind_staging_client(nb::module_& module) {
            nb::arg("type") = "", nb::arg("waits") = true, nb::arg("step") = 0)
       .def("put_all", &put_all, nb::arg("version"), nb::arg("puts"), nb::arg("timeout"),
            nb::arg("after").none(), nb::arg("checksum"), nb::arg("step"))
-      .def("get_all", &get_all, nb::arg("version"), nb::arg("gets"), nb::arg("timeout"))
       .def("get", &get, nb::arg("variable"), nb::arg("which"), nb::arg("version"), nb::arg("lower"),
            nb::arg("upper"), nb::arg("out"), nb::arg("timeout"), nb::arg("type") = "",
            nb::arg("waits") = true)

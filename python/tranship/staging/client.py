@@ -267,24 +267,6 @@ class Staging(Reductions, Puts, Offers, Closing):
         else:
             self._put_in_step(0, labelled, whole_version(version), seconds, after, checksum)
 
-    def nothing(self, name: str, version: SupportsIndex) -> None:
-        """Says that this process has nothing in a version of a variable, which need not exist yet.
-
-        It counts as one that puts to the variable from then on. Readers that take a version whole
-        wait for all of these: see `Variable.versions`. An array without elements says the same, and
-        also that the version exists.
-
-        Args:
-            name: Variable name.
-            version: A whole number.
-
-        Raises:
-            InvalidArgument: An argument has a wrong type.
-            PeerLost: A server has exited.
-        """
-        number = whole_version(version)
-        self._core.nothing(variable_name(name), number, number)
-
     def put_async(
         self,
         name: str,

@@ -89,6 +89,7 @@ class Offer:
         return f"<Offer of version {self.version} of {self.name!r}>"
 
 
+@guard_methods
 class Offers:
     """Offers of a client and of its steps."""
 

@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex
 
 from .. import _core
 from .._core import Event
+from ..arguments import guard_methods
 from .arguments import (
     as_elements,
     at_origin,
@@ -24,11 +25,30 @@ from .reader import Lower
 __all__ = ["Puts"]
 
 
+@guard_methods
 class Puts:
     """What the puts of a client and those of its steps have in common."""
 
     _core: _core.StagingClientCore
     _workers: Workers
+
+    def nothing(self, name: str, version: SupportsIndex) -> None:
+        """Says that this process has nothing in a version of a variable, which need not exist yet.
+
+        It counts as one that puts to the variable from then on. Readers that take a version whole
+        wait for all of these: see `Variable.versions`. An array without elements says the same, and
+        also that the version exists.
+
+        Args:
+            name: Variable name.
+            version: A whole number.
+
+        Raises:
+            InvalidArgument: An argument has a wrong type.
+            PeerLost: A server has exited.
+        """
+        number = whole_version(version)
+        self._core.nothing(variable_name(name), number, number)
 
     def _put_in_step(
         self,

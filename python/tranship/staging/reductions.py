@@ -15,7 +15,7 @@ from typing import Any, SupportsIndex, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..arguments import check_whole, shown
+from ..arguments import check_whole, guard_methods, shown
 from ..errors import InvalidArgument
 from .arguments import is_empty, variable_name, which_version
 from .gets import Gets
@@ -53,6 +53,7 @@ class Summary:
         return self.sum / self.count if self.count else math.nan
 
 
+@guard_methods
 class Reductions(Gets):
     """Calls of a client that have the servers compute."""
 
