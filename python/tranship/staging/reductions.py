@@ -80,7 +80,7 @@ class Reductions(Gets):
 
         Raises:
             InvalidArgument: The elements are no numbers.
-            Error: As of `get`; `Unsupported` if a server's memory is a GPU's, or a part of the box
+            Error: As of `get`; also if a server's memory is a GPU's, or a part of the box
                 is offered.
         """
         which, number, first, last, seconds = self._box_for(name, version, lower, upper, timeout)
