@@ -28,14 +28,14 @@ void cut(const StoredObject& object, const Box& box, const Reduction& reduction,
     const bool blocks = reduction.kind == ReductionKind::block_sums;
     const bool fits =
         one.points() <= points_max && (!blocks || blocks_of(one, reduction).points() <= blocks_max);
-    int longest = 0;
-    while (longest + 1 < one.rank && one.extent(longest) == 1) ++longest;
-    if (fits || one.rank == 0 || one.extent(longest) == 1) {
+    int outer = 0;
+    while (outer + 1 < one.rank && one.extent(outer) == 1) ++outer;
+    if (fits || one.rank == 0 || one.extent(outer) == 1) {
       pieces.push_back({&object, one});
       continue;
     }
-    const auto k = static_cast<std::size_t>(longest);
-    const std::int64_t middle = one.lower[k] + one.extent(longest) / 2;
+    const auto k = static_cast<std::size_t>(outer);
+    const std::int64_t middle = one.lower[k] + one.extent(outer) / 2;
     Box second = one;
     second.lower[k] = middle;
     open.push_back(second);

@@ -140,7 +140,6 @@ class Reducer {
         conversion_{
             numbers.type,
             computed_with(reduction.kind == ReductionKind::summary ? class_ : NumberClass::reals)} {
-    for (int k = part_.rank - 2; k >= 0; --k) rows_ *= part_.extent(k);
     row_ = part_.rank > 0 ? part_.extent(part_.rank - 1) : 1;
     if (reduction_.kind == ReductionKind::block_sums) blocks_ = blocks_of(part_, reduction_);
     if (reduction_.kind == ReductionKind::histogram) set_first_bins();
@@ -148,7 +147,6 @@ class Reducer {
                 reinterpret_cast<std::uintptr_t>(numbers.address) % alignof(double) == 0;
   }
 
-  std::int64_t rows() const { return rows_; }
   /// Makes room for the result.
   void make_room(Reduced& result) const {
     if (reduction_.kind == ReductionKind::histogram) {
@@ -157,14 +155,17 @@ class Reducer {
     if (reduction_.kind == ReductionKind::block_sums) result.sums.resize(place(blocks_.points()));
   }
 
-  /// Reduces rows from `first` to `last`, exclusive. Allocates nothing.
+  /// Reduces the numbers from `first` to `last`, exclusive, as they are counted row by row.
+  /// Allocates nothing.
   void take(std::int64_t first, std::int64_t last, Reduced& into) {
     const std::int64_t bytes = bytes_of(numbers_.type.kind);
-    for (std::int64_t row = first; row < last; ++row) {
+    for (std::int64_t number = first; number < last;) {
+      const std::int64_t row = number / row_;
       const std::byte* source = numbers_.address + offset_of(row) * bytes;
       const std::size_t block = block_of(row);
-      for (std::int64_t column = 0; column < row_;) {
-        const std::int64_t count = std::min(row_ - column, chunk_numbers - filled_);
+      const std::int64_t stop = std::min(row_, last - row * row_);
+      for (std::int64_t column = number % row_; column < stop;) {
+        const std::int64_t count = std::min(stop - column, chunk_numbers - filled_);
         const std::byte* const from = source + column * bytes;
         if (!in_place_) fetch(from, count);
         const std::byte* const numbers = in_place_ ? from : buffer_.data();
@@ -177,10 +178,11 @@ class Reducer {
           flush(into);
         }
         column += count;
+        number += count;
       }
     }
     flush(into);
-    if (reduction_.kind == ReductionKind::block_sums) into.count = (last - first) * row_;
+    if (reduction_.kind == ReductionKind::block_sums) into.count = last - first;
   }
 
  private:
@@ -312,7 +314,6 @@ class Reducer {
   const Reduction& reduction_;
   NumberClass class_;
   Conversion conversion_;
-  std::int64_t rows_ = 1;
   std::int64_t row_ = 1;
   Box blocks_;
   std::int64_t filled_ = 0;
@@ -409,13 +410,13 @@ Result<Reduced> reduce(const NumberBox& numbers, const Box& part, const Reductio
                        int threads) {
   return refusals_as_errors([&]() -> Result<Reduced> {
     const Reducer whole(numbers, part, reduction);
-    const std::int64_t rows = whole.rows();
-    const std::int64_t shares = std::clamp<std::int64_t>(threads, 1, rows);
+    const std::int64_t points = part.points();
+    const std::int64_t shares = std::clamp<std::int64_t>(threads, 1, points);
     std::vector<Reduced> results(place(shares));
     for (Reduced& one : results) whole.make_room(one);
     const auto work = [&](std::int64_t share) {
       Reducer reducer(numbers, part, reduction);
-      reducer.take(rows * share / shares, rows * (share + 1) / shares, results[place(share)]);
+      reducer.take(points * share / shares, points * (share + 1) / shares, results[place(share)]);
     };
     std::vector<std::jthread> others;
     std::int64_t mine = shares;
