@@ -117,6 +117,17 @@ void add_integers(std::span<const Number> numbers, Reduced& into) {
   widen(into.count == 0, least, greatest, into);
 }
 
+/// Returns the plain sum of numbers, four side by side.
+double sum_of(std::span<const double> numbers) {
+  std::array<double, 4> sums{};
+  const std::size_t whole = numbers.size() / 4 * 4;
+  for (std::size_t k = 0; k < whole; k += 4) {
+    for (std::size_t lane = 0; lane < 4; ++lane) sums[lane] += numbers[k + lane];
+  }
+  for (std::size_t k = whole; k < numbers.size(); ++k) sums[0] += numbers[k];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 void add_complexes(std::span<const double> parts, Reduced& into) {
   double real = 0;
   double imaginary = 0;
@@ -297,15 +308,15 @@ class Reducer {
     }
     const int last = part_.rank - 1;
     const std::int64_t extent = reduction_.extents[place(last)];
-    std::int64_t index = part_.lower[place(last)] + column;
-    for (std::int64_t k = 0; k < count;) {
-      const std::int64_t number = block_at(index, last);
-      const std::int64_t within = index - reduction_.origin[place(last)] - number * extent;
-      const std::int64_t stop = k + std::min(count - k, extent - within);
-      double sum = 0;
-      index += stop - k;
-      for (; k < stop; ++k) sum += row[place(k)];
-      into.sums[block + place(number - blocks_.lower[place(last)])] += sum;
+    const std::int64_t index = part_.lower[place(last)] + column;
+    const std::int64_t first = block_at(index, last);
+    // How far the end of the block is from the next number.
+    std::int64_t left = extent - (index - reduction_.origin[place(last)] - first * extent);
+    double* target = into.sums.data() + block + place(first - blocks_.lower[place(last)]);
+    for (std::int64_t k = 0; k < count; left = extent) {
+      const std::int64_t numbers = std::min(count - k, left);
+      *target++ += sum_of(row.subspan(place(k), place(numbers)));
+      k += numbers;
     }
   }
 

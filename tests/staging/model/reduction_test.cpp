@@ -186,6 +186,14 @@ TEST(small_numbers_beside_large_ones_are_not_lost) {
   EXPECT(std::isinf(reduced(plain.view(), plain.box, {}, 2).sum));
 }
 
+TEST(blocks_may_be_longer_than_any_box) {
+  const Plain plain{*Box::make({index_most - 400}, {index_most - 10}), std::vector<double>(390, 2)};
+  const Reduction blocks{
+      ReductionKind::block_sums, {}, {-index_most}, {std::numeric_limits<std::int64_t>::max()}};
+  REQUIRE(fits(blocks, plain.box, NumberKind::float64));
+  EXPECT(reduced(plain.view(), plain.box, blocks, 3).sums == std::vector<double>{780});
+}
+
 TEST(a_reduction_that_cannot_be_computed_is_refused) {
   const Box box = *Box::make({0, 0}, {4, 4});
   const auto fits_reals = [&](const Reduction& one) { return fits(one, box, NumberKind::float32); };
