@@ -269,8 +269,9 @@ def test_calls_for_all_variables_of_a_step_are_measured_where_there_are_some(mon
     assert of["put 5 x 1 KiB"] == ["one variable", "one by one", "begun together", "put_all"]
     assert of["get 5 x 1 KiB"] == ["one variable", "one by one", "get_all"]
     assert of["get 5 x 1 KiB, new arrays"] == ["one variable", "one by one", "get_all"]
-    assert of["least of puts of mixes"] == ["one by one", "put_all"]
-    assert of["least of gets of mixes"] == ["one by one", "get_all"]
+    # Reported worst first, which depends on the times.
+    assert sorted(of["least of puts of mixes"]) == ["one by one", "put_all"]
+    assert sorted(of["least of gets of mixes"]) == ["get_all", "one by one"]
 
 
 def test_a_step_with_a_changed_variable_is_not_reported(monkeypatch, capsys):
