@@ -98,7 +98,7 @@ Status Offers::end(Processes& processes, OfferId offer, bool withdraw, std::int6
 Status Offers::take_back(Processes& processes, OfferId offer, const std::string& name,
                          std::int64_t end_ns) {
   while (true) {
-    const Status status = processes.withdraw(name);
+    Status status = processes.withdraw(name);
     if (status || status.error().code == ErrorCode::not_found) break;
     if (status.error().code != ErrorCode::timeout || catalog_.now_ns() >= end_ns) return status;
     Status more = catalog_.pause(catalog_.notices(), end_ns, status.error().message);
