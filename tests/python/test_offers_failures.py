@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from offer_support import MIB, Produce
+from offer_support import MIB, Produce, Producer
 from staging_servers import PATIENCE, Servers
 
 import tranship as ts
@@ -62,10 +64,11 @@ def end(process: subprocess.Popen[str]) -> None:
         stream.close()
 
 
-@pytest.mark.parametrize("kind", ["pageable", "mapped"])
-def test_a_paused_reader_holds_an_offer_and_a_killed_one_does_not(
+@contextmanager
+def offered_to_a_slow_reader(
     serve: Servers, produce: Produce, kind: str
-) -> None:
+) -> Iterator[tuple[Producer, subprocess.Popen[str]]]:
+    """Yields a producer that offers "x", and a process that has got it, and goes on to."""
     contact = serve("--memory", "1MiB")
     producer = produce(contact)
     elements = 32 * MIB // 8
@@ -75,6 +78,25 @@ def test_a_paused_reader_holds_an_offer_and_a_killed_one_does_not(
     try:
         with ts.Staging(contact) as staging:
             assert eventually(lambda: gets_of(staging, "x") > 0)
+        yield producer, reader
+    finally:
+        end(reader)
+
+
+def what_it_told(reader: subprocess.Popen[str]) -> str:
+    """Returns what a slow reader wrote until it ended; it must not have got wrong elements."""
+    reader.wait(timeout=PATIENCE)
+    assert reader.stderr is not None
+    told = reader.stderr.read()
+    assert "got wrong elements" not in told
+    return told
+
+
+@pytest.mark.parametrize("kind", ["pageable", "mapped"])
+def test_a_paused_reader_holds_an_offer_and_a_killed_one_does_not(
+    serve: Servers, produce: Produce, kind: str
+) -> None:
+    with offered_to_a_slow_reader(serve, produce, kind) as (producer, reader):
         # It reads nearly always: a withdrawal while it stands still in the middle of a get waits.
         said = ""
         for attempt in range(200):
@@ -90,8 +112,6 @@ def test_a_paused_reader_holds_an_offer_and_a_killed_one_does_not(
         producer.do("assert not made['offer'].ended")
         end(reader)
         producer.do("made['offer'].withdraw(60.0)")
-    finally:
-        end(reader)
 
 
 @pytest.mark.parametrize("kind", ["pageable", "mapped"])
@@ -285,15 +305,7 @@ def test_a_get_that_reads_while_its_producer_closes_is_right(serve: Servers, kin
 def test_a_producer_that_closes_while_a_reader_stands_still(
     serve: Servers, produce: Produce, kind: str
 ) -> None:
-    contact = serve("--memory", "1MiB")
-    producer = produce(contact)
-    elements = 32 * MIB // 8
-    producer.make(kind, (elements,))
-    producer.do("made['offer'] = staging.offer('x', 1, made['x'])")
-    reader = slow_reader(contact, elements)
-    try:
-        with ts.Staging(contact) as staging:
-            assert eventually(lambda: gets_of(staging, "x") > 0)
+    with offered_to_a_slow_reader(serve, produce, kind) as (producer, reader):
         stop(reader)
         said = producer.does("staging.close()")
         if said == "ok":  # it does not copy: no process reads the array any more
@@ -302,13 +314,8 @@ def test_a_producer_that_closes_while_a_reader_stands_still(
             assert "Timeout" in said, said
         producer.end()
         reader.send_signal(signal.SIGCONT)
-        reader.wait(timeout=PATIENCE)
-        assert reader.stderr is not None
-        told = reader.stderr.read()
-        assert "got wrong elements" not in told
+        told = what_it_told(reader)
         assert "PeerLost" in told or "Closed" in told, told
-    finally:
-        end(reader)
 
 
 @pytest.mark.parametrize("kind", ["pageable", "mapped"])
@@ -316,15 +323,7 @@ def test_a_server_that_dies_while_a_reader_stands_still(
     serve: Servers, produce: Produce, kind: str
 ) -> None:
     """Nobody knows then which gets go on: the producer's engine alone keeps the array for them."""
-    contact = serve("--memory", "1MiB")
-    producer = produce(contact)
-    elements = 32 * MIB // 8
-    producer.make(kind, (elements,))
-    producer.do("made['offer'] = staging.offer('x', 1, made['x'])")
-    reader = slow_reader(contact, elements)
-    try:
-        with ts.Staging(contact) as staging:
-            assert eventually(lambda: gets_of(staging, "x") > 0)
+    with offered_to_a_slow_reader(serve, produce, kind) as (producer, reader):
         stop(reader)
         serve.processes[-1].kill()
         serve.processes[-1].wait(timeout=PATIENCE)
@@ -341,13 +340,8 @@ def test_a_server_that_dies_while_a_reader_stands_still(
         reader.send_signal(signal.SIGCONT)
         if said != "ok":
             producer.do("made['offer'].withdraw(60.0); made['x'][...] = -1")
-        reader.wait(timeout=PATIENCE)
-        assert reader.stderr is not None
-        told = reader.stderr.read()
-        assert "got wrong elements" not in told
+        told = what_it_told(reader)
         assert "tranship" in told, told  # an error of the get
-    finally:
-        end(reader)
 
 
 def test_a_step_lacks_what_its_producer_has_withdrawn(serve: Servers) -> None:

@@ -382,7 +382,7 @@ Result<std::variant<LeasedBox, NoView>> Catalog::lease_object(const GetRequest& 
                               ", lies in several objects, or a later one hides a part of it",
                           "get a box within one of the variable's boxes(), or let it be copied"}});
   }
-  if (held->objects[held->parts[0].object].range.segment == offered_segment) {
+  if (held->objects[held->parts[0].object].is_offered()) {
     (void)release(*held);
     return Answer(NoView{{ErrorCode::invalid_argument,
                           version_of(request.variable, held->version) + ", " + request.box.text() +

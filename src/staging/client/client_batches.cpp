@@ -28,10 +28,9 @@ Status Client::add_parts(const LeasedBox& held, const Box& box, const Array& tar
   LeasedBox others;  // whose checksums are taken afterwards
   for (const Part& part : held.parts) {
     const StoredObject& object = held.objects[part.object];
-    auto source =
-        object.range.segment == offered_segment
-            ? offered_array(held, object, end)
-            : object_array(object.primary, object.range, object.box, target, end, taking.mappings);
+    auto source = object.is_offered() ? offered_array(held, object, end)
+                                      : object_array(object.primary, object.range, object.box,
+                                                     target, end, taking.mappings);
     if (!source) return source.error();
     CopyPair pair{std::move(*source), target};
     View& from = pair.source.view;

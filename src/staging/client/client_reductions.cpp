@@ -9,10 +9,9 @@ namespace tranship::staging {
 namespace {
 
 /// Returns whether a part of a box lies with a process that offers it.
-bool is_offered(const LeasedBox& held) {
-  return std::any_of(held.parts.begin(), held.parts.end(), [&](const Part& part) {
-    return held.objects[part.object].range.segment == offered_segment;
-  });
+bool has_offers(const LeasedBox& held) {
+  return std::any_of(held.parts.begin(), held.parts.end(),
+                     [&](const Part& part) { return held.objects[part.object].is_offered(); });
 }
 
 }  // namespace
@@ -37,7 +36,7 @@ Result<ReducedBox> Client::reduce_inside(const GetRequest& request, const Reduct
                    in_quotes(request.variable) + " has elements of " + in_quotes(held->type) +
                        ", which are no numbers",
                    "get the box"};
-  } else if (is_offered(*held)) {
+  } else if (has_offers(*held)) {
     status = Error{ErrorCode::unsupported,
                    "a part of the box of " + in_quotes(request.variable) +
                        " lies in the memory of a process that offers it, where no server computes",

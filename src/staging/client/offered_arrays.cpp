@@ -177,7 +177,7 @@ Error OfferedArrays::why_failed(const Processes& processes, const LeasedBox& hel
   std::optional<Error> likely;
   for (const Part& part : held.parts) {
     const StoredObject& object = held.objects[part.object];
-    if (object.range.segment != offered_segment || known_array(processes, object)) continue;
+    if (!object.is_offered() || known_array(processes, object)) continue;
     const auto memory = catalog_.find_offer(object, end_ns);
     if (!memory) return memory.error();
     if (!likely || !is_connected(processes, memory->contact)) {

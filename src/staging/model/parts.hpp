@@ -43,6 +43,8 @@ struct StoredObject {
   Range range;
   std::uint64_t lease = 0;  ///< The lease that keeps it, as a client knows it.
   Checksum checksum{};
+
+  bool is_offered() const { return range.segment == offered_segment; }
 };
 
 /// The objects that a server names for a get.

@@ -121,19 +121,27 @@ Result<std::variant<GrantedRoom, Waiting>> ObjectStore::begin(ClientConnection c
     if (!placed) return placed.error();
     return std::variant<GrantedRoom, Waiting>(std::get<Waiting>(*placed));
   }
+  const GrantedRoom begun{number, std::get<Range>(*placed)};
+  ServerObject& object = add_begun(client, number, request, **variable, room.request_id);
+  object.bytes = begun.range.bytes;
+  object.index_servers = room.index_servers;
+  return std::variant<GrantedRoom, Waiting>(begun);
+}
+
+/// Adds an object of a variable that a client has begun.
+ServerObject& ObjectStore::add_begun(ClientConnection client, std::uint64_t number,
+                                     const PutRequest& request, HeldVariable& variable,
+                                     RequestId request_id) {
   ServerObject object;
   object.variable = request.variable;
   object.version = request.version;
   object.box = request.box;
-  const GrantedRoom begun{number, std::get<Range>(*placed)};
-  object.bytes = begun.range.bytes;
   object.client = client;
-  object.index_servers = room.index_servers;
   object.step = request.step;
-  objects_.emplace(number, std::move(object));
-  (*variable)->versions.hold(request.version).begin_put();
-  leases_.add_room(client, number, room.request_id);
-  return std::variant<GrantedRoom, Waiting>(begun);
+  ServerObject& begun = objects_.emplace(number, std::move(object)).first->second;
+  variable.versions.hold(request.version).begin_put();
+  leases_.add_room(client, number, request_id);
+  return begun;
 }
 
 Result<std::variant<Range, Waiting>> ObjectStore::make_room(const PutRequest& request,

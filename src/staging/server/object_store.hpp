@@ -266,6 +266,8 @@ class ObjectStore {
   Status check_limits(ClientConnection client, const HeldVariable& variable,
                       std::int64_t version) const;
   void erase_variable(const std::string& name, HeldVariable& variable);
+  ServerObject& add_begun(ClientConnection client, std::uint64_t number, const PutRequest& request,
+                          HeldVariable& variable, RequestId request_id);
   Result<std::variant<Range, Waiting>> make_room(const PutRequest& request, std::uint64_t object,
                                                  const RoomRequest& room);
   ServerObject* begun_by(ClientConnection client, std::uint64_t object);

@@ -17,17 +17,9 @@ Result<std::uint64_t> ObjectStore::begin_offer(ClientConnection client, const Pu
   }
   const std::uint64_t number = ++last_object_;
   residency_.add_offered(number);
-  ServerObject object;
-  object.variable = request.variable;
-  object.version = request.version;
-  object.box = request.box;
+  ServerObject& object = add_begun(client, number, request, **variable, request_id);
   object.bytes = request.box.points() * request.element_bytes;
-  object.client = client;
-  object.step = request.step;
   object.offer = std::make_shared<const OfferedMemory>(std::move(memory));
-  objects_.emplace(number, std::move(object));
-  (*variable)->versions.hold(request.version).begin_put();
-  leases_.add_room(client, number, request_id);
   return number;
 }
 

@@ -42,14 +42,8 @@ Result<std::size_t> Service::on(ClientConnection from, const protocol::Reduce& r
       std::min({std::int64_t{std::thread::hardware_concurrency()}, threads_max,
                 part.points() * element_bytes / thread_bytes + 1});
   Result<Reduced> reduced = Reduced{};
-  const auto work = [&] {
-    reduced = reduce(numbers, part, request.reduction, static_cast<int>(threads));
-  };
-  if (options_.copy_beside) {
-    options_.copy_beside(work);
-  } else {
-    work();
-  }
+  copy_beside(
+      [&] { reduced = reduce(numbers, part, request.reduction, static_cast<int>(threads)); });
   if (!reduced) return reduced.error();
   return reply(protocol::ReducedPart{std::move(*reduced)});
 }

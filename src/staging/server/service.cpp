@@ -248,14 +248,6 @@ std::optional<Box> Service::bounds_of(const std::string& variable) const {
   return info ? std::optional(info->bounds) : std::nullopt;
 }
 
-/// Copies elements; other clients' requests may be answered meanwhile. `copy` may use variables of
-/// the caller and the memory of objects, but no member of this service.
-template <typename Copy>
-void Service::copy_beside(const Copy& copy) {
-  if (options_.copy_beside) return options_.copy_beside(std::cref(copy));
-  copy();
-}
-
 /// Checks a put on the first server, which knows the steps and their writers.
 Status Service::check_step(ClientConnection from, StepId step) const {
   if (step == 0 || !is_first() || steps_.is_within(clients_.at(from).id, step)) return {};

@@ -58,7 +58,7 @@ class Service {
     /// Returns the address of an object. Empty: only clients can access objects, and no data are
     /// sent inside messages.
     std::function<std::byte*(const Range&)> address_of;
-    /// Runs `copy`, which copies the elements of a put or a get, while other clients' requests may
+    /// Runs `copy`, which copies or reduces elements of a put or a get, while others' requests may
     /// be answered. The memory that it accesses belongs to a put that is not committed, or is
     /// leased. Empty: it runs at once, and no request is answered meanwhile.
     std::function<void(const std::function<void()>& copy)> copy_beside;
@@ -236,8 +236,13 @@ class Service {
   std::optional<Box> bounds_of(const std::string& variable) const;
   template <typename Request>
   Answer objects_of(ClientConnection from, FoundObjects found, ReplyTo<Request> reply);
-  template <typename Copy>
-  void copy_beside(const Copy& copy);
+  /// Copies or reads elements; other clients' requests may be answered meanwhile. `work` may use
+  /// variables of the caller and the memory of objects, but no member of this service.
+  template <typename Work>
+  void copy_beside(const Work& work) {
+    if (options_.copy_beside) return options_.copy_beside(std::cref(work));
+    work();
+  }
   Answer data_of(ClientConnection from, const FoundObjects& found, const Box& box,
                  ReplyTo<protocol::Get> reply);
   template <typename Request>

@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "staging/server/service.hpp"
-#include "support/test.hpp"
+#include "staging/server/asking.hpp"
 
 using namespace tranship;
 using namespace tranship::staging;
@@ -16,7 +15,7 @@ constexpr ClientConnection consumer = 2;
 const OfferedMemory claimed{"unix:@there", "staging/offer/1", "somebody else"};
 
 /// A server without memory for objects, and two clients.
-struct OfferServer {
+struct OfferServer : Asked<OfferServer> {
   OfferServer() {
     REQUIRE(ask(producer, protocol::Hello{staging_version, "sim", {1, 1}}).ok());
     REQUIRE(ask(consumer, protocol::Hello{staging_version, "viz", {2, 1}}).ok());
@@ -36,20 +35,6 @@ struct OfferServer {
     return made;
   }
 
-  template <typename Request>
-  Result<typename Request::Reply> ask(ClientConnection from, const Request& request) {
-    const auto length = service.answer(from, message_of(request).bytes(), reply);
-    if (!length) return length.error();
-    typename Request::Reply said;
-    REQUIRE(read_reply({reply.data(), *length}, said).ok());
-    return said;
-  }
-  template <typename Request>
-  typename Request::Reply well(ClientConnection from, const Request& request) {
-    auto said = ask(from, request);
-    REQUIRE(said.ok());
-    return std::move(*said);
-  }
   std::uint64_t offer(std::int64_t version) {
     const PutRequest put{"v", version, *Box::make({0}, {4}), "i8", 8, {}};
     (void)well(producer, protocol::Declare{put});

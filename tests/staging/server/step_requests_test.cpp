@@ -3,8 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "staging/server/service.hpp"
-#include "support/test.hpp"
+#include "staging/server/asking.hpp"
 
 using namespace tranship;
 using namespace tranship::staging;
@@ -18,7 +17,7 @@ constexpr ClientConnection others = 100;  ///< other servers, from this connecti
 constexpr std::size_t message_bytes = 4096;
 
 /// One server of a group, whose other servers have joined.
-struct StepServer {
+struct StepServer : Asked<StepServer> {
   explicit StepServer(int servers_of_group = 1, int rank = 0, int versions_max = 0)
       : servers(servers_of_group), service(options(rank, versions_max)) {
     for (int other = 1; rank == 0 && other < servers; ++other) {
@@ -58,20 +57,6 @@ struct StepServer {
     return made;
   }
 
-  template <typename Request>
-  Result<typename Request::Reply> ask(ClientConnection from, const Request& request) {
-    const auto length = service.answer(from, message_of(request).bytes(), reply);
-    if (!length) return length.error();
-    typename Request::Reply said;
-    REQUIRE(read_reply({reply.data(), *length}, said).ok());
-    return said;
-  }
-  template <typename Request>
-  typename Request::Reply well(ClientConnection from, const Request& request) {
-    auto said = ask(from, request);
-    REQUIRE(said.ok());
-    return std::move(*said);
-  }
   StepId begin(ClientConnection from, std::int64_t number, int writers = 1) {
     return std::get<protocol::StepBegun>(well(from, protocol::BeginStep{number, writers})).id;
   }
